@@ -1,0 +1,100 @@
+"""The `roost` command.
+
+A command is a module of this folder with a function `register(app)`, listed in `COMMANDS`. Such a
+module imports what it needs inside its functions, so that `roost --help` stays quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+import roost
+from roost.errors import UserError
+
+COMMANDS: tuple[Callable[[typer.Typer], None], ...] = ()
+
+EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+EXIT_READER_GONE = 141  # 128 + SIGPIPE
+
+# The \b keeps typer from joining the lines.
+EXAMPLES = """\b
+Examples:
+  roost demo
+  roost match --subscriptions subs.ndjson --events events.ndjson
+  roost explain "class = 'STOCK' and volume > 300000" "[class,'STOCK'],[volume,400000]"
+  roost covers "volume > 1000" "class = 'STOCK' and volume > 300000"
+  roost bench match --workload stock --subscriptions 100000
+"""
+
+
+def build_app() -> typer.Typer:
+    app = typer.Typer(
+        name="roost",
+        help="Publish/subscribe by content, in a federation of brokers that rearranges itself.",
+        epilog=EXAMPLES,
+        no_args_is_help=True,
+        # Rich would take the brackets of a filter for its own markup, and drop them.
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(root)
+    for register in COMMANDS:
+        register(app)
+    return app
+
+
+def print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"roost {roost.__version__}")
+        raise typer.Exit
+
+
+def root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """The options that stand before any command; their callbacks do the work."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one command and exits; whatever a person did wrong is one message, never a traceback."""
+    try:
+        run(build_app(), arguments)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(EXIT_BAD_INPUT)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        leave_without_reader()
+    except SystemExit as stop:
+        # typer and rich turn a broken pipe into exit code 1, which is taken (see the exit codes of
+        # the commands: the run found violations).
+        if isinstance(stop.__context__, BrokenPipeError):
+            leave_without_reader()
+        raise
+
+
+def run(app: typer.Typer, arguments: Sequence[str] | None) -> None:
+    try:
+        app(args=arguments, prog_name="roost")
+    finally:
+        sys.stdout.flush()  # so that a reader who is gone is noticed here, not at shutdown
+
+
+def leave_without_reader() -> None:
+    """Exits quietly: whoever read our output (`| head`) has seen enough."""
+    # The interpreter flushes once more when it ends; that must find somewhere to go.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    sys.exit(EXIT_READER_GONE)

@@ -1,0 +1,25 @@
+"""Matching: which subscriptions does an event match?
+
+`Matcher` is the contract, `Naive` the obvious implementation and `Index` the fast one. Importing this
+package is cheap; the fast index is loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from roost.matching.contract import DuplicateIdError, Ids, Matcher, UnknownIdError
+from roost.matching.naive import Naive
+
+if TYPE_CHECKING:
+    from roost.matching.index import Index
+
+__all__ = ["DuplicateIdError", "Ids", "Index", "Matcher", "Naive", "UnknownIdError"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Index":
+        from roost.matching.index import Index
+
+        return Index
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,239 @@
+"""Batches of events, as the kernels read them: codes for tokens, and rows of numbers.
+
+A batch is columns by attribute name (NumPy or Arrow arrays, lists, an Arrow table or record batch), where a
+null or a NaN is an attribute that the event does not have; or simply events. Strings are encoded a distinct
+value at a time, so that a batch with few distinct values costs few look-ups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from roost.errors import UserError
+from roost.language import Event, Value
+from roost.language.values import EXACT_INT
+from roost.matching.demand import float_above, float_below
+from roost.matching.vocabulary import Attribute, Tokens
+
+Columns = Mapping[str, Any] | pa.RecordBatch | pa.Table
+
+
+@dataclass(slots=True)
+class Encoded:
+    """A batch for `match_many`: see there."""
+
+    events: int
+    codes: NDArray[np.int32]
+    lists: NDArray[np.int64]
+    spans: NDArray[np.int64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    exact: bool
+
+
+class _Codes:
+    """Numbers the distinct lists of tokens of a batch."""
+
+    def __init__(self) -> None:
+        self._known: dict[Tokens, int] = {(): -1}
+        self.lists: list[int] = []
+        self.spans: list[int] = []
+
+    def of(self, tokens: Tokens) -> int:
+        code = self._known.get(tokens)
+        if code is None:
+            code = self._known[tokens] = len(self.spans) // 2
+            self.spans.append(len(self.lists))
+            self.lists.extend(tokens)
+            self.spans.append(len(self.lists))
+        return code
+
+
+def encode_columns(columns: Columns, attributes: Mapping[str, Attribute], slots: int) -> Encoded:
+    """The batch in the terms of the index; columns that no subscription speaks of are not looked at."""
+    arrays = {name: array for name, array in _named(columns) if name in attributes}
+    events = _length(columns)
+    lower = np.full((events, slots), np.nan)
+    upper = lower
+    exact = True
+    codes = _Codes()
+    code_columns = []
+    for name, array in arrays.items():
+        attribute = attributes[name]
+        values = as_arrow(name, array)
+        if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+            numbers, is_exact = _floats(values)
+            lower[:, attribute.slot] = numbers
+            if not is_exact:
+                if exact:
+                    upper, exact = lower.copy(), False
+                _bracket(values, lower[:, attribute.slot], upper[:, attribute.slot])
+            elif not exact:
+                upper[:, attribute.slot] = numbers
+            if attribute.asks_numbers:
+                code_columns.append(_number_codes(values, attribute, codes))
+        else:
+            code_columns.append(_word_codes(values, attribute, codes))
+    return Encoded(
+        events,
+        np.array(code_columns, np.int32).reshape(len(code_columns), events),
+        np.array(codes.lists, np.int64),
+        np.array(codes.spans, np.int64),
+        lower,
+        upper,
+        exact,
+    )
+
+
+def encode_events(
+    events: Iterable[Event], attributes: Mapping[str, Attribute], slots: int
+) -> Encoded:
+    """The same for events whose attributes may be of any kind, each for itself."""
+    rows = [event.attributes for event in events]
+    lower = np.full((len(rows), slots), np.nan)
+    upper = lower
+    exact = True
+    codes = _Codes()
+    code_rows = np.full((len(attributes), len(rows)), -1, np.int32)
+    for column, attribute in enumerate(attributes.values()):
+        name, slot = attribute.name, attribute.slot
+        for e, row in enumerate(rows):
+            value = row.get(name)
+            if value is None:
+                continue
+            code_rows[column, e] = codes.of(attribute.tokens_of(value))
+            if not isinstance(value, str | bool):
+                lower[e, slot] = value
+                if isinstance(value, int) and not -EXACT_INT <= value <= EXACT_INT:
+                    if exact:
+                        upper, exact = lower.copy(), False
+                    lower[e, slot] = float_below(value)
+                    upper[e, slot] = float_above(value)
+                elif not exact:
+                    upper[e, slot] = value
+    return Encoded(
+        len(rows),
+        code_rows,
+        np.array(codes.lists, np.int64),
+        np.array(codes.spans, np.int64),
+        lower,
+        upper,
+        exact,
+    )
+
+
+def events_of(columns: Columns) -> list[Event]:
+    """The events of a batch, one by one."""
+    names = []
+    lists = []
+    for name, array in _named(columns):
+        names.append(name)
+        lists.append(as_arrow(name, array).to_pylist())
+    return [
+        Event({n: v for n, v in zip(names, row, strict=True) if v is not None})
+        for row in zip(*lists, strict=True)
+    ] or [Event({}) for _ in range(_length(columns))]
+
+
+def as_arrow(name: str, array: Any) -> pa.Array:
+    """A column as one Arrow array of strings, bools, ints or floats."""
+    try:
+        values = array if isinstance(array, pa.Array | pa.ChunkedArray) else pa.array(array)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as bad:
+        raise UserError(f"column {name!r} is not a column of one type: {bad}") from None
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if pa.types.is_null(kind):
+        return values.cast(pa.string())
+    known = (
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+    )
+    if not known:
+        raise UserError(
+            f"column {name!r} has the type {kind}; expected bool, int, float or string (events are flat)"
+        )
+    if pa.types.is_dictionary(values.type) and not _is_text(kind):
+        return values.dictionary_decode()
+    return values
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def _named(columns: Columns) -> Iterable[tuple[str, Any]]:
+    if isinstance(columns, Mapping):
+        return columns.items()
+    return zip(columns.schema.names, columns.columns, strict=True)
+
+
+def _length(columns: Columns) -> int:
+    if not isinstance(columns, Mapping):
+        return int(columns.num_rows)
+    lengths = {len(array) for array in columns.values()}
+    if len(lengths) > 1:
+        raise UserError(f"the columns of a batch have different lengths: {sorted(lengths)}")
+    return lengths.pop() if lengths else 0
+
+
+def _floats(values: pa.Array) -> tuple[NDArray[np.float64], bool]:
+    """The numbers as floats, NaN for null, and whether that lost nothing."""
+    if pa.types.is_floating(values.type):
+        numbers = values.to_numpy(zero_copy_only=False)
+        return numbers.astype(np.float64, copy=False), True
+    if values.null_count:
+        present = values.is_valid().to_numpy(zero_copy_only=False)
+        whole = values.fill_null(0).to_numpy(zero_copy_only=False)
+        return np.where(present, whole.astype(np.float64), np.nan), _all_exact(whole)
+    whole = values.to_numpy(zero_copy_only=False)
+    return whole.astype(np.float64), _all_exact(whole)
+
+
+def _all_exact(whole: NDArray[Any]) -> bool:
+    if whole.dtype.itemsize < 8 or not len(whole):
+        return True
+    return bool(whole.max() <= EXACT_INT and whole.min() >= -EXACT_INT)
+
+
+def _bracket(values: pa.Array, lower: NDArray[np.float64], upper: NDArray[np.float64]) -> None:
+    """The floats next to each int, below and above."""
+    for e, value in enumerate(values.to_pylist()):
+        lower[e] = math.nan if value is None else float_below(value)
+        upper[e] = math.nan if value is None else float_above(value)
+
+
+def _number_codes(values: pa.Array, attribute: Attribute, codes: _Codes) -> NDArray[np.int32]:
+    distinct = values.dictionary_encode()
+    return _codes_of(distinct, attribute, codes)
+
+
+def _word_codes(values: pa.Array, attribute: Attribute, codes: _Codes) -> NDArray[np.int32]:
+    if not isinstance(values, pa.DictionaryArray):
+        values = values.dictionary_encode()
+    return _codes_of(values, attribute, codes)
+
+
+def _codes_of(values: pa.DictionaryArray, attribute: Attribute, codes: _Codes) -> NDArray[np.int32]:
+    words: list[Value | None] = values.dictionary.to_pylist()
+    by_word = np.array(
+        [-1 if w is None else codes.of(attribute.tokens_of(w)) for w in words] + [-1], np.int32
+    )
+    indices = values.indices
+    if indices.null_count:
+        indices = indices.fill_null(len(words))
+    return by_word[indices.to_numpy(zero_copy_only=False)]

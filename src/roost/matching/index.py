@@ -1,0 +1,284 @@
+"""The fast index: a `Matcher` for a broker (one event, microseconds) and for a Spark task (batches).
+
+Every filter has an *access token*: of what it demands (see `vocabulary`), the equality on the attribute
+with the most distinct values, which is the one that the fewest events satisfy. A filter that demands no
+token is found under token 0, which every event has. Filters that agree in everything but bounds form a
+*group* (see `kernels.group`), stored once under the access token. An event visits the groups of its tokens
+and of no others.
+
+Two kinds of subscription do not fit that mould: those of several filters, and those with a bound that no
+float equals. Their filters are stored under negative keys of the index's own, and such keys are turned into
+ids, once each and after an exact comparison. It costs nothing where there are none.
+
+A filter that no event can match is remembered and stored nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from roost.errors import UserError
+from roost.language import Event, Filter, Interest, filters_of
+from roost.language.values import EXACT_INT
+from roost.matching.batch import Columns, Encoded, encode_columns, encode_events, events_of
+from roost.matching.bulk import PredicateColumn, add_columns, spelled_out
+from roost.matching.contract import DuplicateIdError, Ids, UnknownIdError, check_id
+from roost.matching.demand import demand_of
+from roost.matching.kernels import grid, search
+from roost.matching.store import Store
+from roost.matching.vocabulary import Attribute
+
+_TOKENS_AT_FIRST = 2_048
+_OUT_AT_FIRST = 1_024
+
+
+class _Odd(NamedTuple):
+    """A filter under a key of the index's own: whose it is, and the filter if it must be compared."""
+
+    id: int
+    check: Filter | None
+
+
+class Index:
+    """A `Matcher` that visits only groups of subscriptions that the event's values lead to."""
+
+    def __init__(self) -> None:
+        self._store = Store()
+        self._count = 0
+        self._never: set[int] = set()
+        self._odd: dict[int, _Odd] = {}
+        self._parts: dict[int, list[int]] = {}
+        self._next_key = -1
+        # What `match` needs of an attribute: its slot, value -> token if it is plain, and itself.
+        self._encoders: dict[str, tuple[int, dict[str, int] | None, Attribute]] = {}
+        self._revision = -1  # of the store's attributes, when `_encoders` was made
+        self._numbers = np.full(0, np.nan)
+        self._number_view = memoryview(self._numbers)
+        self._tokens = np.zeros(_TOKENS_AT_FIRST, np.int64)
+        self._token_view = memoryview(self._tokens)
+        self._out = np.empty(_OUT_AT_FIRST, np.int64)
+        self._ids_an_event = 1.0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, id_: int, interest: Interest) -> None:
+        """Hold a subscription. DuplicateIdError if the id is in use."""
+        id_ = check_id(id_)
+        if id_ in self._never or id_ in self._parts:
+            raise DuplicateIdError(id_)
+        filters = filters_of(interest)
+        if len(filters) == 1:
+            demand = demand_of(filters[0], self._store.attribute, self._store.token)
+            if demand is not None and demand.exact:
+                self._store.add(id_, demand)
+                self._count_one()
+                return
+        if search.any_known(self._store.cells, np.array([id_])) >= 0:
+            raise DuplicateIdError(id_)
+        self._add_parts(id_, filters)
+        self._count_one()
+
+    def remove(self, id_: int) -> None:
+        """Forget a subscription. UnknownIdError if there is none."""
+        id_ = check_id(id_)
+        if id_ in self._never:
+            self._never.remove(id_)
+        elif id_ in self._parts:
+            for key in self._parts.pop(id_):
+                del self._odd[key]
+                self._store.remove(key)
+        elif not self._store.remove(id_):
+            raise UnknownIdError(id_)
+        self._count -= 1
+
+    def add_columns(self, ids: Ids | Sequence[int], predicates: Sequence[PredicateColumn]) -> None:
+        """Hold many subscriptions that differ only in their constants.
+
+        Each predicate is (attribute, operator, constants): subscription i is the conjunction of
+        `attribute operator constants[i]` over all of them. DuplicateIdError if an id is in use or comes
+        twice; nothing is added then.
+
+        >>> index = Index()
+        >>> index.add_columns([1, 2], [("symbol", "=", ["A", "B"]), ("high", ">", [10.0, 12.5])])
+        >>> index.match(Event({"symbol": "B", "high": 13})).tolist()
+        [2]
+        """
+        keys = np.asarray(ids, np.int64)
+        self._refuse_duplicates(keys)
+        never = add_columns(self._store, keys, predicates)
+        if never is None:
+            for id_, filter_ in zip(keys.tolist(), spelled_out(len(keys), predicates), strict=True):
+                self.add(id_, filter_)
+            return
+        self._never.update(keys[never].tolist())
+        self._count += len(keys)
+        self._make_room_for_ids()
+
+    def _refuse_duplicates(self, keys: Ids) -> None:
+        if keys.ndim != 1:
+            raise UserError("the ids must be one column of whole numbers")
+        if len(keys) and keys.min() < 0:
+            check_id(int(keys.min()))
+        distinct, counts = np.unique(keys, return_counts=True)
+        if len(distinct) < len(keys):
+            raise DuplicateIdError(int(distinct[counts > 1][0]))
+        known = search.any_known(self._store.cells, keys)
+        if known >= 0:
+            raise DuplicateIdError(int(keys[known]))
+        if self._never or self._parts:
+            for id_ in keys.tolist():
+                if id_ in self._never or id_ in self._parts:
+                    raise DuplicateIdError(id_)
+
+    def _add_parts(self, id_: int, filters: Iterable[Filter]) -> None:
+        """Store the filters of a subscription that needs a second look when they match."""
+        keys = []
+        for filter_ in filters:
+            demand = demand_of(filter_, self._store.attribute, self._store.token)
+            if demand is None:
+                continue
+            key, self._next_key = self._next_key, self._next_key - 1
+            self._store.add(key, demand)
+            self._odd[key] = _Odd(id_, None if demand.exact else filter_)
+            keys.append(key)
+        if keys:
+            self._parts[id_] = keys
+        else:
+            self._never.add(id_)
+
+    def match(self, event: Event) -> Ids:
+        """The ids of the subscriptions that the event matches, each once."""
+        if self._revision != self._store.revision:
+            self._refresh()
+        encoders, numbers, tokens = self._encoders, self._number_view, self._token_view
+        n = 1  # token 0 stands at the front for good
+        for name, value in event.attributes.items():
+            known = encoders.get(name)
+            if known is None:
+                continue
+            slot, equal, attribute = known
+            kind = type(value)
+            if kind is float:
+                numbers[slot] = value
+            elif kind is str:
+                if equal is not None:
+                    token = equal.get(value)  # type: ignore[arg-type]
+                    if token is not None:
+                        tokens[n] = token
+                        n += 1
+                    continue
+            elif kind is int and -EXACT_INT <= value <= EXACT_INT:  # type: ignore[operator]
+                numbers[slot] = value
+            elif kind is not bool:
+                # An int that no float equals, or a subclass of a kind of value: take the long way.
+                self._numbers.fill(np.nan)
+                return self.match_batch([event])[1]
+            if equal is None:
+                found = attribute.tokens_of(value)
+                if n + len(found) > len(tokens):
+                    tokens = self._widen_tokens(n + len(found))
+                for token in found:
+                    tokens[n] = token
+                    n += 1
+        count = search.match_one(
+            self._store.cells, self._store.directory, self._tokens, n, self._numbers, self._out
+        )
+        ids = self._out[:count].copy()
+        return self._resolved(ids, event) if self._odd else ids
+
+    def match_batch(self, events: Columns | Sequence[Event]) -> tuple[Ids, Ids]:
+        """(offsets, ids): event i matches ids[offsets[i]:offsets[i + 1]].
+
+        `events` are events, or columns by attribute name: a mapping to NumPy or Arrow arrays or lists,
+        an Arrow table or record batch. A null or NaN is an attribute that the event does not have.
+        """
+        store = self._store
+        if isinstance(events, list | tuple):
+            batch = encode_events(events, store.attributes, store.slot_count)
+        else:
+            batch = encode_columns(events, store.attributes, store.slot_count)
+        offsets, ids = self._search(batch)
+        if not self._odd:
+            return offsets, ids
+        rows = events if isinstance(events, list | tuple) else events_of(events)
+        answers = [
+            self._resolved(ids[offsets[i] : offsets[i + 1]], event) for i, event in enumerate(rows)
+        ]
+        offsets = np.cumsum([0, *map(len, answers)], dtype=np.int64)
+        return offsets, np.concatenate([np.empty(0, np.int64), *answers])
+
+    def memory_bytes(self) -> int:
+        """What the index takes for its subscriptions, without the caller's filter objects."""
+        return self._store.memory_bytes() + 100 * (len(self._odd) + len(self._never))
+
+    def _search(self, batch: Encoded) -> tuple[Ids, Ids]:
+        store = self._store
+        offsets = np.zeros(batch.events + 1, np.int64)
+        out = np.empty(int(1.25 * self._ids_an_event * batch.events) + self._out_size(), np.int64)
+        done = 0
+        while True:
+            done = search.match_many(
+                store.cells,
+                store.directory,
+                batch.codes,
+                batch.lists,
+                batch.spans,
+                batch.lower.ravel(),
+                batch.upper.ravel(),
+                store.slot_count,
+                batch.exact,
+                out,
+                offsets,
+                done,
+            )
+            if done == batch.events:
+                break
+            out.resize(2 * len(out), refcheck=False)
+        if batch.events:
+            self._ids_an_event = max(1.0, offsets[-1] / batch.events)
+        return offsets, out[: offsets[-1]]
+
+    def _out_size(self) -> int:
+        # An event may match every filter, and a subscription may have several.
+        return self._count + len(self._odd) + grid.OVERRUN
+
+    def _resolved(self, keys: Ids, event: Event) -> Ids:
+        """The ids behind keys of the index's own, each once and only if it really matches."""
+        odd = keys < 0
+        if not odd.any():
+            return keys
+        found = {}
+        for key in keys[odd].tolist():
+            id_, check = self._odd[key]
+            if id_ not in found and (check is None or check.matches(event)):
+                found[id_] = None
+        return np.concatenate([keys[~odd], np.array(list(found), np.int64)])
+
+    def _count_one(self) -> None:
+        self._count += 1
+        self._make_room_for_ids()
+
+    def _make_room_for_ids(self) -> None:
+        if len(self._out) < self._out_size():
+            self._out = np.empty(2 * self._out_size(), np.int64)
+
+    def _refresh(self) -> None:
+        """Bring what `match` uses up to date after a change of the attributes."""
+        store = self._store
+        self._numbers = np.full(store.slot_count, np.nan)
+        self._number_view = memoryview(self._numbers)
+        self._encoders = {
+            name: (a.slot, a.equal if a.plain else None, a)  # type: ignore[misc]
+            for name, a in store.attributes.items()
+        }
+        self._revision = store.revision
+
+    def _widen_tokens(self, n: int) -> memoryview[int]:
+        self._tokens = np.concatenate([self._tokens, np.zeros(2 * n, np.int64)])
+        self._token_view = memoryview(self._tokens)
+        return self._token_view

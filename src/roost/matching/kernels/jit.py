@@ -1,0 +1,91 @@
+"""How kernels are compiled, and where the machine code is kept.
+
+Importing a kernel compiles nothing: Numba compiles it when it is first called, and keeps the machine code
+on disk for the next process. Numba looks only at the file of the kernel itself to tell whether its code
+is stale; our kernels call each other across files. So the code is kept in a directory named after the
+sources of all of them: an edit anywhere makes a new directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from llvmlite import ir
+from numba.core import config, types
+from numba.extending import intrinsic
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _fingerprint() -> str:
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+_DIRECTORY = Path(__file__).parent / "__pycache__" / f"kernels-{_fingerprint()}"
+
+
+def kernel(function: _Function) -> _Function:
+    """Compile on first use, without the interpreter lock, and keep the code on disk.
+
+    Where the package's own directory cannot be written, Numba falls back to the user's cache directory.
+    """
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(_DIRECTORY)
+    try:
+        compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    finally:
+        config.CACHE_DIR = before
+    return compiled  # type: ignore[no-any-return]
+
+
+# What NumPy's indexing and operators cannot say, for the innermost loops.
+
+
+@intrinsic
+def lowest_bit(_context: Any, word: Any) -> Any:
+    """The position of the lowest bit that is set; 64 for 0."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def bit_count(_context: Any, word: Any) -> Any:
+    """How many bits are set."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def peek(_context: Any, array: Any, index: Any) -> Any:
+    """`array[index]` for an index known to be within: no test for Python's negative indices."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.load(builder.gep(data, [args[1]], inbounds=True))
+
+    return array.dtype(array, types.int64), generate
+
+
+@intrinsic
+def poke(_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """`array[index] = value` for an index known to be within."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        builder.store(args[2], builder.gep(data, [args[1]], inbounds=True))
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, array.dtype), generate

@@ -1,0 +1,275 @@
+"""Adding, removing and matching: the kernels that the index calls.
+
+An event arrives as its tokens and its numbers. A token stands for something that its strings and bools (or
+an equality on its numbers) satisfy; token 0 stands for nothing, and every event has it. `directory` has two
+cells a token: the token's cluster (the groups whose access token it is; 0 if none) and when it was last
+seen. A cluster is a block: how many groups, its capacity, then the groups.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roost.matching.kernels import boxes, grid, idmap, sortedlist
+from roost.matching.kernels.boxes import Reals
+from roost.matching.kernels.group import (
+    BANNED,
+    COUNT,
+    DIMENSIONS,
+    KIND,
+    LISTS,
+    NEEDED,
+    SIGN,
+    SORTED,
+    free_group,
+    slots_of,
+)
+from roost.matching.kernels.heap import (
+    EPOCH,
+    ROWS,
+    SCRATCH,
+    TOP,
+    Cells,
+    allocate,
+    copy,
+    release,
+    reserve,
+)
+from roost.matching.kernels.jit import kernel
+
+DUPLICATE = -1
+
+
+@kernel
+def room(cells: Cells) -> int:
+    """How many cells are left after the reserve of the next operation."""
+    return len(cells) - cells[TOP] - reserve(cells)  # type: ignore[no-any-return]
+
+
+@kernel
+def open_group(cells: Cells, directory: Cells, token: int, group: int) -> None:
+    """Enter a group into the cluster of its access token."""
+    cluster = directory[2 * token]
+    if cluster == 0:
+        cluster = allocate(cells, 4)
+        cells[cluster] = 0
+        cells[cluster + 1] = 2
+        directory[2 * token] = cluster
+    count, capacity = cells[cluster], cells[cluster + 1]
+    if count == capacity:
+        larger = allocate(cells, 2 + 2 * capacity)
+        copy(cells, cluster, larger, 2 + count)
+        release(cells, cluster, 2 + capacity)
+        cells[larger + 1] = 2 * capacity
+        cluster = larger
+        directory[2 * token] = cluster
+    cells[cluster + 2 + count] = group
+    cells[cluster] = count + 1
+
+
+@kernel
+def close_group(cells: Cells, directory: Cells, token: int, group: int) -> None:
+    """Take an empty group out of the cluster of its access token and give back its descriptor."""
+    cluster = directory[2 * token]
+    at = cluster + 2
+    while cells[at] != group:
+        at += 1
+    cells[cluster] -= 1
+    cells[at] = cells[cluster + 2 + cells[cluster]]
+    if cells[cluster] == 0:
+        release(cells, cluster, 2 + cells[cluster + 1])
+        directory[2 * token] = 0
+    free_group(cells, group)
+
+
+@kernel
+def add_sorted(cells: Cells, group: int, bound: float, key: int) -> int:
+    """Add a subscription with at most one bound; DUPLICATE if the key is there, else `room`."""
+    if idmap.find(cells, key) >= 0:
+        return DUPLICATE
+    _add_sorted(cells, group, bound, key)
+    return max(0, room(cells))
+
+
+@kernel
+def _add_sorted(cells: Cells, group: int, bound: float, key: int) -> None:
+    sortedlist.insert(cells, group, bound, key)
+    # The hint is the bound: with it the entry is found by binary search.
+    cells.view(np.float64)[SCRATCH] = bound
+    idmap.put(cells, key, group, cells[SCRATCH])
+    cells[ROWS] += 1
+
+
+@kernel
+def add_box(cells: Cells, group: int, lows: Reals, highs: Reals, key: int) -> int:
+    """Add a subscription with an interval a dimension; DUPLICATE if the key is there, else `room`."""
+    if idmap.find(cells, key) >= 0:
+        return DUPLICATE
+    _add_box(cells, group, lows, highs, key)
+    return max(0, room(cells))
+
+
+@kernel
+def _add_box(cells: Cells, group: int, lows: Reals, highs: Reals, key: int) -> None:
+    # Entered first: a box is told where it is, now and whenever it is moved.
+    idmap.put(cells, key, group, 0)
+    boxes.insert(cells, group, lows, highs, key)
+    cells[ROWS] += 1
+
+
+@kernel
+def add_many_sorted(cells: Cells, groups: Cells, bounds: Reals, keys: Cells, start: int) -> int:
+    """`add_sorted` for each from `start` until the heap needs to grow; how far it came.
+
+    The keys are known to be new and different from each other.
+    """
+    for i in range(start, len(keys)):
+        if room(cells) <= 0:
+            return i
+        _add_sorted(cells, groups[i], bounds[i], keys[i])
+    return len(keys)
+
+
+@kernel
+def add_many_boxes(
+    cells: Cells, group: int, lows: Reals, highs: Reals, keys: Cells, start: int
+) -> int:
+    """`add_box` for each from `start` until the heap needs to grow or the group is full."""
+    for i in range(start, len(keys)):
+        if room(cells) <= 0 or cells[group + COUNT] >= grid.COUNT_MAX:
+            return i
+        _add_box(cells, group, lows[i], highs[i], keys[i])
+    return len(keys)
+
+
+@kernel
+def any_known(cells: Cells, keys: Cells) -> int:
+    """The position of the first key that is already there, or -1."""
+    for i in range(len(keys)):
+        if idmap.find(cells, keys[i]) >= 0:
+            return i
+    return -1
+
+
+@kernel
+def remove(cells: Cells, key: int) -> int:
+    """Take out a subscription; the group it was in, or 0 if the key is unknown."""
+    at = idmap.find(cells, key)
+    if at < 0:
+        return 0
+    group, hint = idmap.group_at(cells, at), idmap.hint_at(cells, at)
+    idmap.drop(cells, at)
+    if cells[group + KIND] == SORTED:
+        cells[SCRATCH] = hint
+        sortedlist.remove(cells, group, cells.view(np.float64)[SCRATCH], key)
+    else:
+        boxes.remove(cells, group, key, hint)
+    cells[ROWS] -= 1
+    return group  # type: ignore[no-any-return]
+
+
+@kernel
+def match_event(
+    cells: Cells,
+    reals: Reals,
+    directory: Cells,
+    tokens: Cells,
+    n_tokens: int,
+    lower: Reals,
+    upper: Reals,
+    event: int,
+    exact: bool,
+    out: Cells,
+    n: int,
+) -> int:
+    """Append the ids of all subscriptions that the event matches to `out`; the new n."""
+    epoch = cells[EPOCH] + 1
+    cells[EPOCH] = epoch
+    for i in range(n_tokens):
+        directory[2 * tokens[i] + 1] = epoch
+    for i in range(n_tokens):
+        cluster = directory[2 * tokens[i]]
+        if cluster == 0:
+            continue
+        for at in range(cluster + 2, cluster + 2 + cells[cluster]):
+            group = cells[at]
+            if not _admits(cells, directory, group, epoch):
+                continue
+            if cells[group + KIND] != SORTED:
+                n = boxes.take_boxes(cells, reals, group, lower, upper, event, exact, out, n)
+            elif cells[group + DIMENSIONS] == 0:
+                n = sortedlist.take_all(cells, group, out, n)
+            else:
+                slot = event + cells[slots_of(cells, group)]
+                value = lower[slot] if cells[group + SIGN] > 0 else -upper[slot]
+                n = sortedlist.take_up_to(cells, reals, group, value, out, n)
+    return n
+
+
+@kernel
+def _admits(cells: Cells, directory: Cells, group: int, epoch: int) -> bool:
+    """Whether the event has all tokens that the group needs and none that it bans."""
+    needed, banned = cells[group + NEEDED], cells[group + BANNED]
+    for at in range(group + LISTS, group + LISTS + needed):
+        if directory[2 * cells[at] + 1] != epoch:
+            return False
+    for at in range(group + LISTS + needed, group + LISTS + needed + banned):
+        if directory[2 * cells[at] + 1] == epoch:
+            return False
+    return True
+
+
+@kernel
+def match_one(
+    cells: Cells, directory: Cells, tokens: Cells, n_tokens: int, numbers: Reals, out: Cells
+) -> int:
+    """`match_event` for an event whose numbers are all floats or ints that a float equals.
+
+    Leaves `numbers` as a broker's next event expects it: all NaN, which is "not there".
+    """
+    reals = cells.view(np.float64)
+    n = match_event(cells, reals, directory, tokens, n_tokens, numbers, numbers, 0, True, out, 0)
+    for slot in range(len(numbers)):
+        numbers[slot] = np.nan
+    return n  # type: ignore[no-any-return]
+
+
+@kernel
+def match_many(
+    cells: Cells,
+    directory: Cells,
+    codes: NDArray[np.int32],
+    lists: Cells,
+    spans: Cells,
+    lower: Reals,
+    upper: Reals,
+    slots: int,
+    exact: bool,
+    out: Cells,
+    offsets: Cells,
+    start: int,
+) -> int:
+    """Match events from `start` until all are done or `out` may not hold the next one; how far it came.
+
+    Column c of `codes` says for each event which entry of `spans` holds its tokens in `lists` (-1: none);
+    row e of `lower` and `upper`, which have `slots` columns, are the event's numbers by slot.
+    """
+    events = len(offsets) - 1
+    reals = cells.view(np.float64)
+    tokens = np.empty(len(lists) + 1, np.int64)
+    tokens[0] = 0
+    n = offsets[start]
+    for e in range(start, events):
+        if len(out) - n < cells[ROWS] + grid.OVERRUN:
+            return e
+        k = 1
+        for c in range(codes.shape[0]):
+            code = codes[c, e]
+            if code >= 0:
+                for i in range(spans[2 * code], spans[2 * code + 1]):
+                    tokens[k] = lists[i]
+                    k += 1
+        n = match_event(cells, reals, directory, tokens, k, lower, upper, e * slots, exact, out, n)
+        offsets[e + 1] = n
+    return events

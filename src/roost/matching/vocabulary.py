@@ -1,0 +1,241 @@
+"""Tokens: what the values of an event satisfy.
+
+The index does not compare strings. Everything that a filter demands of an attribute, other than an interval
+of numbers, becomes a *token*: equality with a value, membership in a list, a prefix, presence, any other
+set of strings. Equal demands share a token. An event's values are turned into tokens once, and from there
+on matching is about small integers.
+
+Equalities, lists, prefixes and suffixes are looked up; other sets of strings are tried one by one. The
+answer for a string is kept in a memo of bounded size, so that a distinct demand is evaluated once a value.
+Demands that come later are appended to a log, and an answer in the memo is brought up to date from there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import TypeVar
+
+from roost.language.stringset import StringSet, starting_with
+from roost.language.values import Kind, Number, Value, is_nan
+from roost.language.valueset import ANYTHING, ValueSet, of_kind
+
+MEMO_MAX = 16_384
+_LOG_MAX = 1_024
+
+Tokens = tuple[int, ...]
+_K = TypeVar("_K")
+
+
+class Affixes:
+    """Prefixes or suffixes, found by their length."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[str, int] = {}
+        self._lengths: Counter[int] = Counter()
+
+    def add(self, affix: str, token: int) -> None:
+        """Enter an affix that is not there yet."""
+        self._tokens[affix] = token
+        self._lengths[len(affix)] += 1
+
+    def remove(self, affix: str) -> None:
+        """Take out an affix that is there."""
+        del self._tokens[affix]
+        self._lengths[len(affix)] -= 1
+        if not self._lengths[len(affix)]:
+            del self._lengths[len(affix)]
+
+    def of_start(self, s: str) -> list[int]:
+        """The tokens of all entries that `s` starts with."""
+        found = (self._tokens.get(s[:n]) for n in self._lengths if n <= len(s))
+        return [token for token in found if token is not None]
+
+    def of_end(self, s: str) -> list[int]:
+        """The tokens of all entries that `s` ends with."""
+        found = (self._tokens.get(s[len(s) - n :]) for n in self._lengths if n <= len(s))
+        return [token for token in found if token is not None]
+
+
+class Attribute:
+    """The tokens of one attribute, and its place among an event's numbers."""
+
+    __slots__ = (
+        "_log",
+        "_memo",
+        "_prefixes",
+        "_present",
+        "_suffixes",
+        "_tests",
+        "bools",
+        "equal",
+        "name",
+        "numbers",
+        "slot",
+        "strings",
+        "tokens",
+        "users",
+    )
+
+    def __init__(self, name: str, slot: int) -> None:
+        self.name = name
+        self.slot = slot
+        self.users = 0  # how many groups speak of this attribute
+        self.tokens: dict[ValueSet, int] = {}
+        self.equal: dict[Value, int] = {}  # of `tokens`, those of one string or number
+        self.strings: dict[str, Tokens] = {}
+        self.numbers: dict[Number, Tokens] = {}
+        self.bools: dict[bool, Tokens] = {}
+        self._prefixes = Affixes()
+        self._suffixes = Affixes()
+        self._tests: dict[int, StringSet] = {}
+        self._present: dict[Kind | None, int] = {}
+        self._memo: dict[str, tuple[Tokens, int]] = {}
+        self._log: list[tuple[StringSet, int]] = []
+
+    @property
+    def plain(self) -> bool:
+        """Whether all that is asked of it is to equal one string, or to lie in an interval."""
+        return len(self.equal) == len(self.tokens) == len(self.strings)
+
+    @property
+    def asks_numbers(self) -> bool:
+        """Whether a number may satisfy any of its tokens."""
+        return bool(self.numbers or self._present)
+
+    def memory_bytes(self) -> int:
+        """About what its tokens take."""
+        tables = (self.tokens, self.equal, self.strings, self.numbers, self._tests, self._memo)
+        words = sum(sys.getsizeof(value) + 56 for value in self.strings)
+        return (
+            sum(map(sys.getsizeof, tables)) + words + 3 * sys.getsizeof(ANYTHING) * len(self.tokens)
+        )
+
+    def add(self, admitted: ValueSet, token: int) -> None:
+        """Let `token` stand for "the value is in `admitted`"."""
+        self.tokens[admitted] = token
+        members = _members(admitted)
+        if members is not None:
+            for value in members:
+                self._add_member(value, token)
+            if len(members) == 1 and not isinstance(members[0], bool):
+                self.equal[members[0]] = token
+        elif admitted == ANYTHING or admitted == of_kind(Kind.NUMBER):
+            self._present[None if admitted == ANYTHING else Kind.NUMBER] = token
+        else:
+            self._add_strings(admitted.strings, token)
+
+    def remove(self, admitted: ValueSet) -> None:
+        """Forget what `add` entered."""
+        token = self.tokens.pop(admitted)
+        members = _members(admitted)
+        if members is not None:
+            for value in members:
+                self._remove_member(value, token)
+            if len(members) == 1 and not isinstance(members[0], bool):
+                del self.equal[members[0]]
+        elif admitted == ANYTHING or admitted == of_kind(Kind.NUMBER):
+            del self._present[None if admitted == ANYTHING else Kind.NUMBER]
+        else:
+            self._remove_strings(admitted.strings, token)
+            # The token may soon stand for something else.
+            self._forget_answers()
+
+    def tokens_of(self, value: Value) -> Tokens:
+        """All tokens that the value satisfies."""
+        if isinstance(value, str):
+            found = self._tokens_of_string(value)
+        elif isinstance(value, bool):
+            found = self.bools.get(value, ())
+        elif is_nan(value):
+            return ()
+        else:
+            found = self.numbers.get(value, ()) + self._presence(Kind.NUMBER)
+        return found + self._presence(None)
+
+    def _presence(self, kind: Kind | None) -> Tokens:
+        token = self._present.get(kind)
+        return () if token is None else (token,)
+
+    def _tokens_of_string(self, s: str) -> Tokens:
+        known = self._memo.get(s)
+        if known is None:
+            tokens = self._evaluate(s)
+            if len(self._memo) >= MEMO_MAX:
+                self._forget_answers()
+        elif known[1] == len(self._log):
+            return known[0]
+        else:
+            later = self._log[known[1] :]
+            tokens = known[0] + tuple(token for admitted, token in later if s in admitted)
+        self._memo[s] = (tokens, len(self._log))
+        return tokens
+
+    def _evaluate(self, s: str) -> Tokens:
+        return (
+            *self.strings.get(s, ()),
+            *self._prefixes.of_start(s),
+            *self._suffixes.of_end(s),
+            *(token for token, admitted in self._tests.items() if s in admitted),
+        )
+
+    def _forget_answers(self) -> None:
+        self._memo.clear()
+        self._log.clear()
+
+    def _add_member(self, value: Value, token: int) -> None:
+        if isinstance(value, str):
+            self.strings[value] = (*self.strings.get(value, ()), token)
+            self._memo.pop(value, None)
+        elif isinstance(value, bool):
+            self.bools[value] = (*self.bools.get(value, ()), token)
+        else:
+            self.numbers[value] = (*self.numbers.get(value, ()), token)
+
+    def _remove_member(self, value: Value, token: int) -> None:
+        if isinstance(value, str):
+            _discard(self.strings, value, token)
+            self._memo.pop(value, None)
+        elif isinstance(value, bool):
+            _discard(self.bools, value, token)
+        else:
+            _discard(self.numbers, value, token)
+
+    def _add_strings(self, admitted: StringSet, token: int) -> None:
+        if admitted == starting_with(admitted.low):
+            self._prefixes.add(admitted.low, token)
+        elif admitted == StringSet(suffix=admitted.suffix):
+            self._suffixes.add(admitted.suffix, token)
+        else:
+            self._tests[token] = admitted
+        self._log.append((admitted, token))
+        if len(self._log) > _LOG_MAX:
+            self._forget_answers()
+
+    def _remove_strings(self, admitted: StringSet, token: int) -> None:
+        if admitted == starting_with(admitted.low):
+            self._prefixes.remove(admitted.low)
+        elif admitted == StringSet(suffix=admitted.suffix):
+            self._suffixes.remove(admitted.suffix)
+        else:
+            del self._tests[token]
+
+
+def _discard(tokens: dict[_K, Tokens], value: _K, token: int) -> None:
+    rest = tuple(t for t in tokens[value] if t != token)
+    if rest:
+        tokens[value] = rest
+    else:
+        del tokens[value]
+
+
+def _members(admitted: ValueSet) -> list[Value] | None:
+    """The values of a finite set; None if the set is infinite."""
+    numbers, strings = admitted.numbers.members, admitted.strings.members
+    if numbers is None or strings is None:
+        return None
+    found: list[Value] = []
+    found.extend(sorted(numbers))
+    found.extend(sorted(strings))
+    found.extend(sorted(admitted.bools))
+    return found
