@@ -44,6 +44,10 @@ class ParseError(LanguageError):
             f"found {found}, expected {expected}\n{self.excerpt}{hint}"
         )
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Pickle would call __init__ with the message alone.
+        return _restored, (self.args, self.__dict__)
+
     def _excerpt(self, text: str, offset: int) -> str:
         start = text.rfind("\n", 0, offset) + 1
         end = text.find("\n", offset)
@@ -52,8 +56,16 @@ class ParseError(LanguageError):
         right = min(end, offset + self._window)
         prefix = "..." if left > start else ""
         suffix = "..." if right < end else ""
-        shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[left:right])
+        shown = "".join(
+            c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[left:right]
+        )
         return f"  {prefix}{shown}{suffix}\n  {' ' * (len(prefix) + offset - left)}^"
+
+
+def _restored(args: tuple[object, ...], fields: dict[str, object]) -> ParseError:
+    error = ParseError.__new__(ParseError, *args)
+    error.__dict__.update(fields)
+    return error
 
 
 def place_of(text: str, offset: int) -> Place:

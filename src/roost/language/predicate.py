@@ -84,6 +84,8 @@ class Predicate:
 
     def __init__(self, attribute: str, operator: Operator, constant: Constant = None) -> None:
         self.attribute = check_name(attribute, "predicate")
+        if not isinstance(operator, Operator):
+            raise LanguageError(f"predicate on {attribute!r}: {operator!r} is not an Operator")
         self.operator = operator
         self.constant = _check_constant(attribute, operator, constant)
 

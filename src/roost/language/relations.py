@@ -59,18 +59,30 @@ def contradictions(filter_: Filter) -> tuple[Contradiction, ...]:
 
 
 def simplify(filter_: Filter) -> Filter:
-    """The filter without the predicates that the others already imply; it matches the same events."""
-    kept = list(filter_.predicates)
-    # Later predicates go first, so that of two equal ones the first stays where the user put it.
-    for i in reversed(range(len(kept))):
-        others = [p for j, p in enumerate(kept) if j != i and p.attribute == kept[i].attribute]
-        if others and _conjunction(others) <= kept[i].accepts():
-            del kept[i]
-    return Filter(kept)
+    """The filter without the predicates that others on the same attribute imply.
+
+    It matches the same events. Of predicates that imply each other the first stays.
+    """
+    by_name: dict[str, list[int]] = {}
+    for i, predicate in enumerate(filter_.predicates):
+        by_name.setdefault(predicate.attribute, []).append(i)
+    dropped: set[int] = set()
+    for positions in by_name.values():
+        dropped.update(_implied([filter_.predicates[i].accepts() for i in positions], positions))
+    return Filter(p for i, p in enumerate(filter_.predicates) if i not in dropped)
 
 
-def _conjunction(predicates: list[Predicate]) -> ValueSet:
-    admitted = ANYTHING
-    for predicate in predicates:
-        admitted &= predicate.accepts()
-    return admitted
+def _implied(admitted: list[ValueSet], positions: list[int]) -> list[int]:
+    """The positions that can go, from the last to the first, as what is left implies them."""
+    before = [ANYTHING]
+    for one in admitted[:-1]:
+        before.append(before[-1] & one)
+    after = ANYTHING
+    dropped: list[int] = []
+    for i in reversed(range(len(admitted))):
+        others = before[i] & after
+        if len(admitted) - len(dropped) > 1 and others <= admitted[i]:
+            dropped.append(positions[i])
+        else:
+            after &= admitted[i]
+    return dropped

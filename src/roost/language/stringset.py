@@ -118,7 +118,7 @@ class StringSet:
         if high is not None and low >= high:
             return
         yield low
-        shared = 0 if high is None else len(commonprefix((low, high)))
+        shared = 0 if high is None else len(commonprefix((low, high)))  # noqa: RUF071
         if high is None or shared < len(low):
             yield Fan(low, MIN_CHAR, MAX_CHAR)
             # Words that leave `low` upwards at position i, down to where low and high part.

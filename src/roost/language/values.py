@@ -52,7 +52,7 @@ def kind_of(value: Value) -> Kind:
 
 def is_nan(value: Value) -> bool:
     """Whether `value` is the float that compares with nothing."""
-    return isinstance(value, float) and value != value
+    return isinstance(value, float) and math.isnan(value)
 
 
 def check_name(name: object, where: str) -> str:
@@ -72,21 +72,23 @@ def check_name(name: object, where: str) -> str:
 
 def check_value(value: object, where: str, length_max: int = STRING_LENGTH_MAX) -> Value:
     """`value` if the language has it, else a `LanguageError` that says where and why."""
-    if isinstance(value, bool | float):
+    if isinstance(value, bool):
         return value
+    if isinstance(value, float):
+        return float(value)  # subclasses, such as NumPy's, become what they stand for
     if isinstance(value, int):
         if not INT_MIN <= value <= INT_MAX:
             raise LanguageError(
                 f"{where}: the integer does not fit 64 bits; write it as a float if that is precise enough"
             )
-        return value
+        return int(value)
     if isinstance(value, str):
         if len(value) > length_max:
             raise LanguageError(
                 f"{where}: the string has {len(value):,} characters; at most {length_max:,} are allowed"
             )
         _check_encodable(value, where)
-        return value
+        return str(value)
     raise LanguageError(
         f"{where}: {_describe(value)} is not a value; expected a bool, an int, a float or a string"
         " (events are flat)"

@@ -19,7 +19,7 @@ __all__ = ["DuplicateIdError", "Ids", "Index", "Matcher", "Naive", "UnknownIdErr
 
 def __getattr__(name: str) -> Any:
     if name == "Index":
-        from roost.matching.index import Index
+        from roost.matching.index import Index  # noqa: PLC0415 (see above)
 
         return Index
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,19 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from roost.errors import UserError
-from roost.language import Event, Value
+from roost.language import Event
 from roost.language.values import EXACT_INT
 from roost.matching.demand import float_above, float_below
+from roost.matching.kernels.search import NO_TOKENS
 from roost.matching.vocabulary import Attribute, Tokens
 
-Columns = Mapping[str, Any] | pa.RecordBatch | pa.Table
+# Columns by attribute name: a mapping, or an Arrow table or record batch (which has no types to check).
+Columns: TypeAlias = Mapping[str, Any] | Any
 
 
 @dataclass(slots=True)
@@ -30,7 +32,7 @@ class Encoded:
     """A batch for `match_many`: see there."""
 
     events: int
-    codes: NDArray[np.int32]
+    codes: NDArray[np.int64]
     lists: NDArray[np.int64]
     spans: NDArray[np.int64]
     lower: NDArray[np.float64]
@@ -39,17 +41,19 @@ class Encoded:
 
 
 class _Codes:
-    """Numbers the distinct lists of tokens of a batch."""
+    """Codes for the tokens of values: a token is its own code, several are a numbered span of `lists`."""
 
     def __init__(self) -> None:
-        self._known: dict[Tokens, int] = {(): -1}
+        self._known: dict[Tokens, int] = {(): NO_TOKENS}
         self.lists: list[int] = []
         self.spans: list[int] = []
 
     def of(self, tokens: Tokens) -> int:
+        if len(tokens) == 1:
+            return tokens[0]
         code = self._known.get(tokens)
         if code is None:
-            code = self._known[tokens] = len(self.spans) // 2
+            code = self._known[tokens] = NO_TOKENS - 1 - len(self.spans) // 2
             self.spans.append(len(self.lists))
             self.lists.extend(tokens)
             self.spans.append(len(self.lists))
@@ -60,7 +64,7 @@ def encode_columns(columns: Columns, attributes: Mapping[str, Attribute], slots:
     """The batch in the terms of the index; columns that no subscription speaks of are not looked at."""
     arrays = {name: array for name, array in _named(columns) if name in attributes}
     events = _length(columns)
-    lower = np.full((events, slots), np.nan)
+    lower = np.full((slots, events), np.nan)
     upper = lower
     exact = True
     codes = _Codes()
@@ -70,20 +74,20 @@ def encode_columns(columns: Columns, attributes: Mapping[str, Attribute], slots:
         values = as_arrow(name, array)
         if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
             numbers, is_exact = _floats(values)
-            lower[:, attribute.slot] = numbers
+            lower[attribute.slot] = numbers
             if not is_exact:
                 if exact:
                     upper, exact = lower.copy(), False
-                _bracket(values, lower[:, attribute.slot], upper[:, attribute.slot])
+                _bracket(values, lower[attribute.slot], upper[attribute.slot])
             elif not exact:
-                upper[:, attribute.slot] = numbers
+                upper[attribute.slot] = numbers
             if attribute.asks_numbers:
-                code_columns.append(_number_codes(values, attribute, codes))
+                code_columns.append(_codes_of(values, attribute, codes))
         else:
-            code_columns.append(_word_codes(values, attribute, codes))
+            code_columns.append(_codes_of(values, attribute, codes))
     return Encoded(
         events,
-        np.array(code_columns, np.int32).reshape(len(code_columns), events),
+        np.array(code_columns, np.int64).reshape(len(code_columns), events),
         np.array(codes.lists, np.int64),
         np.array(codes.spans, np.int64),
         lower,
@@ -97,11 +101,11 @@ def encode_events(
 ) -> Encoded:
     """The same for events whose attributes may be of any kind, each for itself."""
     rows = [event.attributes for event in events]
-    lower = np.full((len(rows), slots), np.nan)
+    lower = np.full((slots, len(rows)), np.nan)
     upper = lower
     exact = True
     codes = _Codes()
-    code_rows = np.full((len(attributes), len(rows)), -1, np.int32)
+    code_rows = np.full((len(attributes), len(rows)), NO_TOKENS)
     for column, attribute in enumerate(attributes.values()):
         name, slot = attribute.name, attribute.slot
         for e, row in enumerate(rows):
@@ -110,14 +114,14 @@ def encode_events(
                 continue
             code_rows[column, e] = codes.of(attribute.tokens_of(value))
             if not isinstance(value, str | bool):
-                lower[e, slot] = value
+                lower[slot, e] = value
                 if isinstance(value, int) and not -EXACT_INT <= value <= EXACT_INT:
                     if exact:
                         upper, exact = lower.copy(), False
-                    lower[e, slot] = float_below(value)
-                    upper[e, slot] = float_above(value)
+                    lower[slot, e] = float_below(value)
+                    upper[slot, e] = float_above(value)
                 elif not exact:
-                    upper[e, slot] = value
+                    upper[slot, e] = value
     return Encoded(
         len(rows),
         code_rows,
@@ -217,23 +221,17 @@ def _bracket(values: pa.Array, lower: NDArray[np.float64], upper: NDArray[np.flo
         upper[e] = math.nan if value is None else float_above(value)
 
 
-def _number_codes(values: pa.Array, attribute: Attribute, codes: _Codes) -> NDArray[np.int32]:
-    distinct = values.dictionary_encode()
-    return _codes_of(distinct, attribute, codes)
-
-
-def _word_codes(values: pa.Array, attribute: Attribute, codes: _Codes) -> NDArray[np.int32]:
-    if not isinstance(values, pa.DictionaryArray):
-        values = values.dictionary_encode()
-    return _codes_of(values, attribute, codes)
-
-
-def _codes_of(values: pa.DictionaryArray, attribute: Attribute, codes: _Codes) -> NDArray[np.int32]:
-    words: list[Value | None] = values.dictionary.to_pylist()
-    by_word = np.array(
-        [-1 if w is None else codes.of(attribute.tokens_of(w)) for w in words] + [-1], np.int32
-    )
-    indices = values.indices
+def _codes_of(values: pa.Array, attribute: Attribute, codes: _Codes) -> NDArray[np.int64]:
+    """A code for each value, found once a distinct value."""
+    distinct = values if isinstance(values, pa.DictionaryArray) else values.dictionary_encode()
+    words: list[Any] = distinct.dictionary.to_pylist()
+    if attribute.plain:
+        found = [attribute.equal.get(word, NO_TOKENS) for word in words]
+    else:
+        found = [NO_TOKENS if w is None else codes.of(attribute.tokens_of(w)) for w in words]
+    indices = distinct.indices
     if indices.null_count:
         indices = indices.fill_null(len(words))
-    return by_word[indices.to_numpy(zero_copy_only=False)]
+    by_word: NDArray[np.int64] = np.array([*found, NO_TOKENS])
+    codes_of_values: NDArray[np.int64] = by_word[indices.to_numpy(zero_copy_only=False)]
+    return codes_of_values

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from roost.errors import UserError
 from roost.language import Filter, Operator, Predicate
 from roost.language.predicate import ORDER_OPERATORS
-from roost.language.values import CONSTANT_LENGTH_MAX, EXACT_INT
+from roost.language.values import EXACT_INT
 from roost.language.valueset import finite
 from roost.matching.contract import Ids
 from roost.matching.store import Store
@@ -48,8 +48,8 @@ def add_columns(
         else:
             return None
     never = np.zeros(len(keys), np.bool_)
-    for name in lows:
-        never |= lows[name] > highs[name]
+    for name, low in lows.items():
+        never |= low > highs[name]
     _store(store, keys, texts, lows, highs, np.flatnonzero(~never))
     return never
 

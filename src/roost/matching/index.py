@@ -15,25 +15,35 @@ A filter that no event can match is remembered and stored nowhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from roost.errors import UserError
 from roost.language import Event, Filter, Interest, filters_of
-from roost.language.values import EXACT_INT
+from roost.language.values import EXACT_INT, Value
 from roost.matching.batch import Columns, Encoded, encode_columns, encode_events, events_of
 from roost.matching.bulk import PredicateColumn, add_columns, spelled_out
 from roost.matching.contract import DuplicateIdError, Ids, UnknownIdError, check_id
 from roost.matching.demand import demand_of
-from roost.matching.kernels import grid, search
+from roost.matching.kernels import grid_search, search
+from roost.matching.kernels.jit import direct
 from roost.matching.store import Store
 from roost.matching.vocabulary import Attribute
 
-_TOKENS_AT_FIRST = 2_048
-_OUT_AT_FIRST = 1_024
+_EXACT_MIN = -EXACT_INT
+# Answers of `match` are slices of arrays of at least so many ids, one after the other.
+_ANSWERS = 1 << 14
+
+
+_Plain = tuple[str, int, dict[Value, int]]
+_KINDS = (float, str, int, bool)
+
+
+def _exact(value: Value) -> bool:
+    """Whether a float equals the value, if it is a number."""
+    return not isinstance(value, int) or _EXACT_MIN <= value <= EXACT_INT
 
 
 class _Odd(NamedTuple):
@@ -53,14 +63,18 @@ class Index:
         self._odd: dict[int, _Odd] = {}
         self._parts: dict[int, list[int]] = {}
         self._next_key = -1
-        # What `match` needs of an attribute: its slot, value -> token if it is plain, and itself.
-        self._encoders: dict[str, tuple[int, dict[str, int] | None, Attribute]] = {}
-        self._revision = -1  # of the store's attributes, when `_encoders` was made
-        self._numbers = np.full(0, np.nan)
-        self._number_view = memoryview(self._numbers)
-        self._tokens = np.zeros(_TOKENS_AT_FIRST, np.int64)
-        self._token_view = memoryview(self._tokens)
-        self._out = np.empty(_OUT_AT_FIRST, np.int64)
+        # What `match` needs of attributes: of plain ones name, slot and value -> token; other ones whole.
+        self._plain: list[_Plain] = []
+        self._plain_of: dict[str, _Plain] = {}
+        self._others: list[Attribute] = []
+        self._match_one: Callable[..., int]
+        self._event: Ids
+        self._token_view: memoryview[Any]
+        self._number_view: memoryview[Any]
+        self._revision = -1  # of the store's attributes, when these were made
+        self._out = np.empty(0, np.int64)
+        self._used = 0
+        self._out_size = grid_search.OVERRUN
         self._ids_an_event = 1.0
 
     def __len__(self) -> int:
@@ -153,43 +167,53 @@ class Index:
 
     def match(self, event: Event) -> Ids:
         """The ids of the subscriptions that the event matches, each once."""
-        if self._revision != self._store.revision:
+        store = self._store
+        if self._revision != store.revision:
             self._refresh()
-        encoders, numbers, tokens = self._encoders, self._number_view, self._token_view
+        numbers, tokens = self._number_view, self._token_view
         n = 1  # token 0 stands at the front for good
-        for name, value in event.attributes.items():
-            known = encoders.get(name)
-            if known is None:
-                continue
-            slot, equal, attribute = known
+        attributes = event.attributes
+        value: Value | None
+        plain, others = self._plain, self._others
+        if len(plain) > 2 * len(attributes):
+            known = self._plain_of
+            plain = [known[name] for name in attributes if name in known]
+        for name, slot, equal in plain:
+            value = attributes.get(name)
             kind = type(value)
             if kind is float:
                 numbers[slot] = value
             elif kind is str:
-                if equal is not None:
-                    token = equal.get(value)  # type: ignore[arg-type]
-                    if token is not None:
-                        tokens[n] = token
-                        n += 1
-                    continue
-            elif kind is int and -EXACT_INT <= value <= EXACT_INT:  # type: ignore[operator]
-                numbers[slot] = value
-            elif kind is not bool:
-                # An int that no float equals, or a subclass of a kind of value: take the long way.
-                self._numbers.fill(np.nan)
-                return self.match_batch([event])[1]
-            if equal is None:
-                found = attribute.tokens_of(value)
-                if n + len(found) > len(tokens):
-                    tokens = self._widen_tokens(n + len(found))
-                for token in found:
+                token = equal.get(value)  # type: ignore[arg-type]
+                if token is not None:
                     tokens[n] = token
                     n += 1
-        count = search.match_one(
-            self._store.cells, self._store.directory, self._tokens, n, self._numbers, self._out
-        )
-        ids = self._out[:count].copy()
-        return self._resolved(ids, event) if self._odd else ids
+            elif kind is int and _EXACT_MIN <= value <= EXACT_INT:  # type: ignore[operator]
+                numbers[slot] = value
+            elif value is not None and kind is not bool:
+                # An int that no float equals, or a subclass of a kind of value.
+                return self._match_the_long_way(event)
+        for attribute in others:
+            value = attributes.get(attribute.name)
+            if value is None:
+                continue
+            found = attribute.tokens_of(value)
+            if n + len(found) > search.NUMBERS or type(value) not in _KINDS or not _exact(value):
+                return self._match_the_long_way(event)
+            if not isinstance(value, str | bool):
+                numbers[attribute.slot] = value
+            for token in found:
+                tokens[n] = token
+                n += 1
+        out, start = self._out, self._used
+        if len(out) - start < self._out_size:
+            out, start = self._renew_out(), 0
+        end = self._used = self._match_one(store.cells, store.directory, self._event, n, out, start)
+        return self._resolved(out[start:end], event) if self._odd else out[start:end]
+
+    def _match_the_long_way(self, event: Event) -> Ids:
+        self._event.view(np.float64)[search.NUMBERS :] = np.nan
+        return self.match_batch([event])[1]
 
     def match_batch(self, events: Columns | Sequence[Event]) -> tuple[Ids, Ids]:
         """(offsets, ids): event i matches ids[offsets[i]:offsets[i + 1]].
@@ -219,7 +243,7 @@ class Index:
     def _search(self, batch: Encoded) -> tuple[Ids, Ids]:
         store = self._store
         offsets = np.zeros(batch.events + 1, np.int64)
-        out = np.empty(int(1.25 * self._ids_an_event * batch.events) + self._out_size(), np.int64)
+        out = np.empty(int(1.25 * self._ids_an_event * batch.events) + self._out_size, np.int64)
         done = 0
         while True:
             done = search.match_many(
@@ -230,7 +254,6 @@ class Index:
                 batch.spans,
                 batch.lower.ravel(),
                 batch.upper.ravel(),
-                store.slot_count,
                 batch.exact,
                 out,
                 offsets,
@@ -243,16 +266,12 @@ class Index:
             self._ids_an_event = max(1.0, offsets[-1] / batch.events)
         return offsets, out[: offsets[-1]]
 
-    def _out_size(self) -> int:
-        # An event may match every filter, and a subscription may have several.
-        return self._count + len(self._odd) + grid.OVERRUN
-
     def _resolved(self, keys: Ids, event: Event) -> Ids:
         """The ids behind keys of the index's own, each once and only if it really matches."""
         odd = keys < 0
         if not odd.any():
             return keys
-        found = {}
+        found: dict[int, None] = {}
         for key in keys[odd].tolist():
             id_, check = self._odd[key]
             if id_ not in found and (check is None or check.matches(event)):
@@ -264,21 +283,26 @@ class Index:
         self._make_room_for_ids()
 
     def _make_room_for_ids(self) -> None:
-        if len(self._out) < self._out_size():
-            self._out = np.empty(2 * self._out_size(), np.int64)
+        # An event may match every filter, and a subscription may have several.
+        self._out_size = self._count + len(self._odd) + grid_search.OVERRUN
+
+    def _renew_out(self) -> Ids:
+        """A new array for answers; those that were given out keep the old one."""
+        self._out = np.empty(self._out_size + _ANSWERS, np.int64)
+        return self._out
 
     def _refresh(self) -> None:
         """Bring what `match` uses up to date after a change of the attributes."""
         store = self._store
-        self._numbers = np.full(store.slot_count, np.nan)
-        self._number_view = memoryview(self._numbers)
-        self._encoders = {
-            name: (a.slot, a.equal if a.plain else None, a)  # type: ignore[misc]
-            for name, a in store.attributes.items()
+        self._event = np.zeros(search.NUMBERS + store.slot_count, np.int64)
+        self._event.view(np.float64)[search.NUMBERS :] = np.nan
+        self._token_view = memoryview(self._event)  # type: ignore[arg-type]
+        self._number_view = memoryview(self._event.view(np.float64))[search.NUMBERS :]  # type: ignore[arg-type]
+        self._plain_of = {
+            name: (name, a.slot, a.equal) for name, a in store.attributes.items() if a.plain
         }
+        self._plain = list(self._plain_of.values())
+        self._others = [a for a in store.attributes.values() if not a.plain]
+        search.match_one(store.cells, store.directory, self._event, 0, self._out, 0)
+        self._match_one = direct(search.match_one)
         self._revision = store.revision
-
-    def _widen_tokens(self, n: int) -> memoryview[int]:
-        self._tokens = np.concatenate([self._tokens, np.zeros(2 * n, np.int64)])
-        self._token_view = memoryview(self._tokens)
-        return self._token_view

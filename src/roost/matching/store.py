@@ -135,12 +135,17 @@ class Store:
         """Store many filters with an interval a slot; row i of each array belongs to filter i."""
         combination, members = _distinct_rows(tokens)
         for needed, rows in zip(combination, members, strict=True):
-            done, total = 0, len(rows)
             k, lo, hi = keys[rows], lows[rows], highs[rows]
-            while done < total:
+            sizes: dict[int, int] = {}
+            done = 0
+            while done < len(rows):
                 group = self._group_for(needed.tolist(), [], slots, 0)
+                sizes.setdefault(group, self.cells[group + COUNT])
                 done = search.add_many_boxes(self.cells, group, lo, hi, k, done)
                 self._grow_if_needed()
+            for group, size in sizes.items():
+                if self.cells[group + COUNT] > 2 * size:
+                    search.pack_boxes(self.cells, group)
 
     def remove(self, key: int) -> bool:
         """Take out what is stored under `key`; whether there was anything."""
@@ -185,10 +190,7 @@ class Store:
     ) -> int:
         """The group for filters of this shape that takes additions."""
         access = self._access(needed)
-        if len(needed) > 1:
-            rest = tuple(sorted(set(needed) - {access}))
-        else:
-            rest = ()
+        rest = tuple(sorted(set(needed) - {access})) if len(needed) > 1 else ()
         key = (access, rest, tuple(sorted(banned)), slots, sign)
         siblings = self._groups.get(key)
         if siblings is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from roost.matching.kernels import grid
+from roost.matching.kernels import grid, grid_search
 from roost.matching.kernels.group import (
     CAPACITY,
     COUNT,
@@ -74,38 +74,34 @@ def take_boxes(
     lower: Reals,
     upper: Reals,
     event: int,
+    step: int,
     exact: bool,
     out: Cells,
     n: int,
 ) -> int:
-    """Append the ids of all boxes that hold the event; the new n.
-
-    The event's numbers by slot stand in `lower` and `upper` from position `event`. They are the same
-    unless a number is an int that no float equals; then they are the floats on either side of it, and
-    `exact` is False.
-    """
+    """Append the ids of all boxes that hold the event; the new n. See `search.match_event`."""
     slots = slots_of(cells, group)
     dimensions = peek(cells, group + DIMENSIONS)
     for d in range(dimensions):
-        slot = event + peek(cells, slots + d)
-        if np.isnan(peek(lower, slot)):
+        at = event + step * peek(cells, slots + d)
+        if np.isnan(peek(lower, at)):
             return n
-        poke(reals, SCRATCH + 2 * d, peek(lower, slot))
-        poke(reals, SCRATCH + 2 * d + 1, peek(upper, slot))
+        poke(reals, SCRATCH + 2 * d, peek(lower, at))
+        poke(reals, SCRATCH + 2 * d + 1, peek(upper, at))
     if peek(cells, group + CAPACITY) > 0:
-        return grid.take(cells, reals, group, exact, out, n)  # type: ignore[no-any-return]
+        return grid_search.take(cells, reals, group, exact, out, n)
     row, stride = peek(cells, group + ROOT), 1 + 2 * dimensions
     for _ in range(peek(cells, group + COUNT)):
         # Written in any case, and kept by counting it.
         poke(out, n, peek(cells, row))
-        n += grid.holds(reals, row + 1, dimensions)
+        n += grid_search.holds(reals, row + 1, dimensions)
         row += stride
     return n
 
 
 @kernel
 def _stride(cells: Cells, group: int) -> int:
-    return 1 + 2 * cells[group + DIMENSIONS]  # type: ignore[no-any-return]
+    return 1 + 2 * cells[group + DIMENSIONS]
 
 
 @kernel
@@ -123,7 +119,7 @@ def _enlarge_scan(cells: Cells, group: int) -> None:
 
 @kernel
 def _scan_to_grid(cells: Cells, group: int) -> None:
-    stride, dimensions = _stride(cells, group), cells[group + DIMENSIONS]
+    stride = _stride(cells, group)
     rows = cells[group + ROOT]
     first = grid.create(cells, group)
     for row in range(_SCAN_MAX):

@@ -15,11 +15,9 @@ steps, each with less left to do than the one before:
 4. Only where a level is equal are the real numbers compared.
 
 Nothing is rebuilt for an addition or a removal but the leaf it touches, except when a grid outgrows its
-table of leaves (8, 64, 256, 1,024, ...): while it is small, the quantiles are taken anew then.
+table of leaves (8, 64, 256, 1,024, ...): while it is small, it is then packed anew.
 
-A leaf is three blocks: the rows that an event reads (the id, then the words of lows, then those of highs),
-the exact bounds (low and high a dimension, row by row), and the table. The index block has four columns a
-leaf (these three and the count of rows) and then its hull, a lowest and a highest bucket a dimension.
+`grid_layout` says where things stand, `grid_search` answers events.
 """
 
 from __future__ import annotations
@@ -28,6 +26,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roost.matching.kernels import idmap
+from roost.matching.kernels.grid_layout import (
+    BUCKETS,
+    LANES,
+    LEVEL_BITS,
+    LEVEL_MAX,
+    ROWS,
+    Reals,
+    bounds_of,
+    bucket_of,
+    count_cell,
+    cuts_of,
+    high_level,
+    hull_cell,
+    index_cells,
+    level_words_for,
+    low_level,
+    row_cells,
+    rows_of,
+    summary_cells,
+    table_of,
+    words_for,
+)
+from roost.matching.kernels.grid_order import near_order
 from roost.matching.kernels.group import (
     CAPACITY,
     COUNT,
@@ -38,151 +59,16 @@ from roost.matching.kernels.group import (
     SUMMARY,
 )
 from roost.matching.kernels.heap import SCRATCH, Cells, allocate, copy, release
-from roost.matching.kernels.jit import kernel, lowest_bit, peek, poke
+from roost.matching.kernels.jit import kernel
 
-Reals = NDArray[np.float64]
-
-ROWS = 64
-BUCKETS = 64
 # A group takes no more than this; the index opens another one beside it.
 COUNT_MAX = 1 << 17
-# `out` must have room for so many ids more than the index has filters.
-OVERRUN = 1
 
-_LEVEL_BITS = 9
-_LEVEL_MAX = (1 << 15) - 1
-_LANES = 4
-_TOP = np.int64(np.uint64(0x8000800080008000).view(np.int64))
-_ONES = np.int64(0x0001000100010001)
-_SAMPLE = 2048
-_REQUANTISE_LEAVES_MAX = 256
-
-
-@kernel
-def _words(n: int) -> int:
-    return (n + 63) >> 6
-
-
-@kernel
-def _level_words(dimensions: int) -> int:
-    return (dimensions + _LANES - 1) // _LANES
-
-
-@kernel
-def _row_cells(dimensions: int) -> int:
-    return 1 + 2 * _level_words(dimensions)
-
-
-@kernel
-def _index_cells(capacity: int, dimensions: int) -> int:
-    return capacity * (4 + 2 * dimensions)
-
-
-# Behind the summary there is room for a list of leaves and words, which `take` uses.
-@kernel
-def _summary_cells(capacity: int, dimensions: int) -> int:
-    return dimensions * BUCKETS * _words(capacity) + 2 * capacity
-
-
-@kernel
-def _rows_of(cells: Cells, group: int, leaf: int) -> int:
-    return cells[cells[group + ROOT] + leaf]  # type: ignore[no-any-return]
-
-
-@kernel
-def _bounds_of(cells: Cells, group: int, leaf: int, row: int) -> int:
-    start = cells[cells[group + ROOT] + cells[group + CAPACITY] + leaf]
-    return start + row * 2 * cells[group + DIMENSIONS]  # type: ignore[no-any-return]
-
-
-@kernel
-def _table_of(cells: Cells, group: int, leaf: int) -> int:
-    return cells[cells[group + ROOT] + 2 * cells[group + CAPACITY] + leaf]  # type: ignore[no-any-return]
-
-
-@kernel
-def _count_cell(cells: Cells, group: int, leaf: int) -> int:
-    return cells[group + ROOT] + 3 * cells[group + CAPACITY] + leaf  # type: ignore[no-any-return]
-
-
-@kernel
-def _hull_cell(cells: Cells, group: int, d: int, leaf: int) -> int:
-    """The lowest bucket of the leaf in dimension d; the highest is CAPACITY cells on."""
-    return cells[group + ROOT] + (4 + 2 * d) * cells[group + CAPACITY] + leaf  # type: ignore[no-any-return]
-
-
-# ---------------------------------------------------------------------- buckets and levels
-
-
-@kernel
-def _cuts_of(cells: Cells, group: int, d: int) -> int:
-    """The dimension's 63 boundaries; 64 cells on, how many levels a unit each bucket has."""
-    return cells[group + CUTS] + 2 * BUCKETS * d  # type: ignore[no-any-return]
-
-
-@kernel
-def _bucket(reals: Reals, cuts: int, x: float) -> int:
-    """How many of the 63 boundaries are <= x."""
-    bucket = 0
-    for step in (32, 16, 8, 4, 2, 1):
-        bucket += step if peek(reals, cuts + bucket + step - 1) <= x else 0
-    return bucket
-
-
-@kernel
-def _level(reals: Reals, cuts: int, bucket: int, x: float) -> int:
-    """The level of a number of an event: never the first nor the last, which stand for infinity."""
-    within = np.int64(1)
-    if 0 < bucket < BUCKETS - 1:
-        # Both operations keep order, so levels rise with x; the last may be rounded up too far.
-        steps = (x - peek(reals, cuts + bucket - 1)) * peek(reals, cuts + BUCKETS + bucket)
-        within = np.int64(min(steps, (1 << _LEVEL_BITS) - 1.0))
-    return (bucket << _LEVEL_BITS) + within  # type: ignore[no-any-return]
-
-
-@kernel
-def _low_level(reals: Reals, cuts: int, low: float) -> int:
-    return 0 if low == -np.inf else _level(reals, cuts, _bucket(reals, cuts, low), low)
-
-
-@kernel
-def _high_level(reals: Reals, cuts: int, high: float) -> int:
-    if high == np.inf:
-        return _LEVEL_MAX
-    return _level(reals, cuts, _bucket(reals, cuts, high), high)  # type: ignore[no-any-return]
-
-
-@kernel
-def requantise(cells: Cells, group: int) -> None:
-    """Cut each dimension at quantiles of a sample of its finite bounds, and rebuild all leaves."""
-    reals = cells.view(np.float64)
-    leaves, dimensions = cells[group + LEAVES], cells[group + DIMENSIONS]
-    step = max(1, 2 * cells[group + COUNT] // _SAMPLE)
-    sample = np.empty(2 * cells[group + COUNT] // step + 1, np.float64)
-    for d in range(dimensions):
-        n, seen = 0, 0
-        for leaf in range(leaves):
-            for row in range(cells[_count_cell(cells, group, leaf)]):
-                for side in range(2):
-                    x = reals[_bounds_of(cells, group, leaf, row) + 2 * d + side]
-                    seen += 1
-                    if seen % step == 0 and np.isfinite(x):
-                        sample[n] = x
-                        n += 1
-        cuts = _cuts_of(cells, group, d)
-        ordered = np.sort(sample[:n])
-        for b in range(BUCKETS - 1):
-            # From the least to the greatest: the two outermost buckets, which have no levels, stay empty.
-            reals[cuts + b] = ordered[b * (n - 1) // (BUCKETS - 2)] if n > 0 else 0.0
-        for b in range(1, BUCKETS - 1):
-            width = reals[cuts + b] - reals[cuts + b - 1]
-            known = 0.0 < width < np.inf
-            reals[cuts + BUCKETS + b] = (1 << _LEVEL_BITS) / width if known else 0.0
-    for leaf in range(leaves):
-        _rebuild_leaf(cells, group, leaf)
-
-
-# ---------------------------------------------------------------------- growing
+_SAMPLE = 1024
+# A grid of more leaves than this is not packed anew when it grows: it would take too long at once.
+_REPACK_LEAVES_MAX = 256
+# How full leaves are packed when more is to come.
+_FILL = 48
 
 
 @kernel
@@ -192,7 +78,7 @@ def create(cells: Cells, group: int) -> int:
     cells[group + LEAVES] = 0
     cells[group + CUTS] = allocate(cells, 2 * BUCKETS * cells[group + DIMENSIONS])
     _resize(cells, group, 8)
-    return _empty_leaf(cells, group)  # type: ignore[no-any-return]
+    return _empty_leaf(cells, group)
 
 
 @kernel
@@ -200,45 +86,78 @@ def _resize(cells: Cells, group: int, capacity: int) -> None:
     """Give the index block and the summary room for `capacity` leaves; the summary is left empty."""
     dimensions = cells[group + DIMENSIONS]
     old, old_capacity = cells[group + ROOT], cells[group + CAPACITY]
-    new = allocate(cells, _index_cells(capacity, dimensions))
+    new = allocate(cells, index_cells(capacity, dimensions))
     if old_capacity > 0:
         for column in range(4 + 2 * dimensions):
             copy(cells, old + column * old_capacity, new + column * capacity, old_capacity)
-        release(cells, old, _index_cells(old_capacity, dimensions))
-        release(cells, cells[group + SUMMARY], _summary_cells(old_capacity, dimensions))
+        release(cells, old, index_cells(old_capacity, dimensions))
+        release(cells, cells[group + SUMMARY], summary_cells(old_capacity, dimensions))
     cells[group + ROOT] = new
     cells[group + CAPACITY] = capacity
-    summary = allocate(cells, _summary_cells(capacity, dimensions))
-    for i in range(dimensions * BUCKETS * _words(capacity)):
+    summary = allocate(cells, summary_cells(capacity, dimensions))
+    for i in range(dimensions * BUCKETS * words_for(capacity)):
         cells[summary + i] = 0
     cells[group + SUMMARY] = summary
 
 
 @kernel
+def _has_empty_leaf(cells: Cells, group: int) -> bool:
+    leaves = cells[group + LEAVES]
+    if leaves < cells[group + CAPACITY]:
+        return True
+    for leaf in range(leaves):
+        if cells[count_cell(cells, group, leaf)] == 0:
+            return True
+    return False
+
+
+@kernel
+def _grow(cells: Cells, group: int) -> None:
+    """Make room for more leaves."""
+    leaves = cells[group + LEAVES]
+    _resize(cells, group, 64 if leaves == 8 else 4 * leaves)
+    if leaves <= _REPACK_LEAVES_MAX:
+        # Never more leaves than there are: packing allocates nothing.
+        pack(cells, group, max(_FILL, (cells[group + COUNT] + leaves - 1) // leaves))
+    else:
+        for leaf in range(leaves):
+            _enter_in_summary(cells, group, leaf)
+
+
+@kernel
 def _empty_leaf(cells: Cells, group: int) -> int:
+    """A leaf without rows; there must be one, or room for one."""
     leaves = cells[group + LEAVES]
     for leaf in range(leaves):
-        if cells[_count_cell(cells, group, leaf)] == 0:
+        if cells[count_cell(cells, group, leaf)] == 0:
             return leaf
-    if leaves > 0 and leaves == cells[group + CAPACITY]:
-        _resize(cells, group, 64 if leaves == 8 else 4 * leaves)
-        if leaves <= _REQUANTISE_LEAVES_MAX:
-            requantise(cells, group)
-        else:
-            for leaf in range(leaves):
-                _enter_in_summary(cells, group, leaf)
+    _new_leaf(cells, group)
+    return leaves
+
+
+@kernel
+def _new_leaf(cells: Cells, group: int) -> None:
+    leaves = cells[group + LEAVES]
     dimensions = cells[group + DIMENSIONS]
     root, capacity = cells[group + ROOT], cells[group + CAPACITY]
-    cells[root + leaves] = allocate(cells, ROWS * _row_cells(dimensions))
+    cells[root + leaves] = allocate(cells, ROWS * row_cells(dimensions))
     cells[root + capacity + leaves] = allocate(cells, ROWS * 2 * dimensions)
     cells[root + 2 * capacity + leaves] = allocate(cells, BUCKETS * dimensions)
     cells[group + LEAVES] = leaves + 1
-    cells[_count_cell(cells, group, leaves)] = 0
+    cells[count_cell(cells, group, leaves)] = 0
     for d in range(dimensions):
-        hull = _hull_cell(cells, group, d, leaves)
+        hull = hull_cell(cells, group, d, leaves)
         cells[hull] = BUCKETS
         cells[hull + capacity] = -1
-    return leaves  # type: ignore[no-any-return]
+
+
+@kernel
+def _release_leaf(cells: Cells, group: int, leaf: int) -> None:
+    dimensions = cells[group + DIMENSIONS]
+    root, capacity = cells[group + ROOT], cells[group + CAPACITY]
+    release(cells, cells[root + leaf], ROWS * row_cells(dimensions))
+    release(cells, cells[root + capacity + leaf], ROWS * 2 * dimensions)
+    release(cells, cells[root + 2 * capacity + leaf], BUCKETS * dimensions)
 
 
 @kernel
@@ -247,29 +166,97 @@ def _clear(cells: Cells, group: int) -> None:
     dimensions = cells[group + DIMENSIONS]
     root, capacity = cells[group + ROOT], cells[group + CAPACITY]
     for leaf in range(cells[group + LEAVES]):
-        release(cells, cells[root + leaf], ROWS * _row_cells(dimensions))
-        release(cells, cells[root + capacity + leaf], ROWS * 2 * dimensions)
-        release(cells, cells[root + 2 * capacity + leaf], BUCKETS * dimensions)
-    release(cells, root, _index_cells(capacity, dimensions))
-    release(cells, cells[group + SUMMARY], _summary_cells(capacity, dimensions))
+        _release_leaf(cells, group, leaf)
+    release(cells, root, index_cells(capacity, dimensions))
+    release(cells, cells[group + SUMMARY], summary_cells(capacity, dimensions))
     release(cells, cells[group + CUTS], 2 * BUCKETS * dimensions)
     cells[group + LEAVES] = 0
     cells[group + CAPACITY] = 0
 
 
-# ---------------------------------------------------------------------- rows and leaves
+@kernel
+def pack(cells: Cells, group: int, fill: int) -> None:
+    """Lay all boxes out anew, `fill` to a leaf, so that boxes in a leaf are near each other.
+
+    `fill` must be enough for them to find place in the leaves there are.
+    """
+    requantise(cells, group)
+    count, dimensions = cells[group + COUNT], cells[group + DIMENSIONS]
+    # The leaves are about to be written over: take keys and bounds out first.
+    keys = np.empty(count, np.int64)
+    bounds = np.empty((count, 2 * dimensions), np.int64)
+    centres = np.empty((dimensions, count), np.int64)
+    n = 0
+    for leaf in range(cells[group + LEAVES]):
+        for row in range(cells[count_cell(cells, group, leaf)]):
+            keys[n] = cells[rows_of(cells, group, leaf) + row * row_cells(dimensions)]
+            for i in range(2 * dimensions):
+                bounds[n, i] = cells[bounds_of(cells, group, leaf, row) + i]
+            for d in range(dimensions):
+                centres[d, n] = _centre(cells, group, leaf, row, d)
+            n += 1
+        cells[count_cell(cells, group, leaf)] = 0
+    order = near_order(centres, fill)
+    cells[group + COUNT] = 0
+    for n in range(count):
+        leaf, row = n // fill, n % fill
+        target = bounds_of(cells, group, leaf, row)
+        for i in range(2 * dimensions):
+            cells[target + i] = bounds[order[n], i]
+        put_row(cells, group, leaf, row, keys[order[n]], target)
+    leaves = (count + fill - 1) // fill
+    for leaf in range(leaves):
+        _rebuild_leaf(cells, group, leaf)
+    while cells[group + LEAVES] > leaves:
+        cells[group + LEAVES] -= 1
+        _rebuild_leaf(cells, group, cells[group + LEAVES])  # takes it out of the summary
+        _release_leaf(cells, group, cells[group + LEAVES])
+
+
+@kernel
+def requantise(cells: Cells, group: int) -> None:
+    """Cut each dimension at quantiles of a sample of its finite bounds, and rebuild all leaves."""
+    reals = cells.view(np.float64)
+    leaves, dimensions = cells[group + LEAVES], cells[group + DIMENSIONS]
+    step = max(1, cells[group + COUNT] // _SAMPLE)
+    sample = np.empty(2 * (cells[group + COUNT] // step + 1), np.float64)
+    for d in range(dimensions):
+        n, seen = 0, 0
+        for leaf in range(leaves):
+            for row in range(cells[count_cell(cells, group, leaf)]):
+                seen += 1
+                if seen % step == 0:
+                    for side in range(2):
+                        x = reals[bounds_of(cells, group, leaf, row) + 2 * d + side]
+                        if np.isfinite(x):
+                            sample[n] = x
+                            n += 1
+        cuts = cuts_of(cells, group, d)
+        ordered = np.sort(sample[:n])
+        for b in range(BUCKETS - 1):
+            # From the least to the greatest: the two outermost buckets, which have no levels, stay empty.
+            reals[cuts + b] = ordered[b * (n - 1) // (BUCKETS - 2)] if n > 0 else 0.0
+        for b in range(1, BUCKETS - 1):
+            width = reals[cuts + b] - reals[cuts + b - 1]
+            known = 0.0 < width < np.inf
+            reals[cuts + BUCKETS + b] = (1 << LEVEL_BITS) / width if known else 0.0
+    for leaf in range(leaves):
+        _rebuild_leaf(cells, group, leaf)
 
 
 @kernel
 def insert(cells: Cells, group: int, lows: Reals, highs: Reals, key: int) -> None:
     """Add a box."""
     leaf = _choose(cells, group, lows, highs)
-    while cells[_count_cell(cells, group, leaf)] == ROWS:
-        _split(cells, group, leaf)
+    while cells[count_cell(cells, group, leaf)] == ROWS:
+        if _has_empty_leaf(cells, group):
+            _split(cells, group, leaf)
+        else:
+            _grow(cells, group)
         leaf = _choose(cells, group, lows, highs)
     reals = cells.view(np.float64)
-    row = cells[_count_cell(cells, group, leaf)]
-    bounds = _bounds_of(cells, group, leaf, row)
+    row = cells[count_cell(cells, group, leaf)]
+    bounds = bounds_of(cells, group, leaf, row)
     for d in range(len(lows)):
         reals[bounds + 2 * d] = lows[d]
         reals[bounds + 2 * d + 1] = highs[d]
@@ -281,12 +268,12 @@ def insert(cells: Cells, group: int, lows: Reals, highs: Reals, key: int) -> Non
 def put_row(cells: Cells, group: int, leaf: int, row: int, key: int, bounds: int) -> None:
     """Write a row at the end of a leaf, with the bounds that stand at `bounds`, without its bits."""
     dimensions = cells[group + DIMENSIONS]
-    cells[_rows_of(cells, group, leaf) + row * _row_cells(dimensions)] = key
-    target = _bounds_of(cells, group, leaf, row)
+    cells[rows_of(cells, group, leaf) + row * row_cells(dimensions)] = key
+    target = bounds_of(cells, group, leaf, row)
     if target != bounds:
         copy(cells, bounds, target, 2 * dimensions)
     idmap.set_hint(cells, key, leaf)
-    cells[_count_cell(cells, group, leaf)] = row + 1
+    cells[count_cell(cells, group, leaf)] = row + 1
     cells[group + COUNT] += 1
 
 
@@ -295,24 +282,24 @@ def _enter(cells: Cells, group: int, leaf: int, row: int) -> None:
     """Write the row's levels, and its bits into the leaf's table, hull and summary."""
     reals = cells.view(np.float64)
     dimensions, capacity = cells[group + DIMENSIONS], cells[group + CAPACITY]
-    bounds, table = _bounds_of(cells, group, leaf, row), _table_of(cells, group, leaf)
-    words = _level_words(dimensions)
-    levels = _rows_of(cells, group, leaf) + row * _row_cells(dimensions) + 1
+    bounds, table = bounds_of(cells, group, leaf, row), table_of(cells, group, leaf)
+    words = level_words_for(dimensions)
+    levels = rows_of(cells, group, leaf) + row * row_cells(dimensions) + 1
     for w in range(words):
         cells[levels + w] = 0
         cells[levels + words + w] = -1
     for d in range(dimensions):
-        cuts = _cuts_of(cells, group, d)
+        cuts = cuts_of(cells, group, d)
         low, high = reals[bounds + 2 * d], reals[bounds + 2 * d + 1]
-        first, last = _bucket(reals, cuts, low), _bucket(reals, cuts, high)
-        shift = 16 * (d % _LANES)
-        w = levels + d // _LANES
-        cells[w] |= _low_level(reals, cuts, low) << shift
+        first, last = bucket_of(reals, cuts, low), bucket_of(reals, cuts, high)
+        shift = 16 * (d % LANES)
+        w = levels + d // LANES
+        cells[w] |= low_level(reals, cuts, low) << shift
         # The tops of highs are set already: the comparison needs them so.
-        cells[w + words] &= ~((_LEVEL_MAX - _high_level(reals, cuts, high)) << shift)
+        cells[w + words] &= ~((LEVEL_MAX - high_level(reals, cuts, high)) << shift)
         for b in range(first, last + 1):
             cells[table + d * BUCKETS + b] |= np.int64(1) << row
-        hull = _hull_cell(cells, group, d, leaf)
+        hull = hull_cell(cells, group, d, leaf)
         if first < cells[hull] or last > cells[hull + capacity]:
             cells[hull] = min(cells[hull], first)
             cells[hull + capacity] = max(cells[hull + capacity], last)
@@ -322,9 +309,9 @@ def _enter(cells: Cells, group: int, leaf: int, row: int) -> None:
 @kernel
 def _enter_side(cells: Cells, group: int, leaf: int, d: int) -> None:
     capacity = cells[group + CAPACITY]
-    words = _words(capacity)
+    words = words_for(capacity)
     summary = cells[group + SUMMARY] + d * BUCKETS * words + (leaf >> 6)
-    hull = _hull_cell(cells, group, d, leaf)
+    hull = hull_cell(cells, group, d, leaf)
     for b in range(cells[hull], cells[hull + capacity] + 1):
         cells[summary + b * words] |= np.int64(1) << (leaf & 63)
 
@@ -339,16 +326,16 @@ def _enter_in_summary(cells: Cells, group: int, leaf: int) -> None:
 def _rebuild_leaf(cells: Cells, group: int, leaf: int) -> None:
     """Make the leaf's levels, table, hull and summary bits from its bounds."""
     capacity, dimensions = cells[group + CAPACITY], cells[group + DIMENSIONS]
-    table = _table_of(cells, group, leaf)
-    words = _words(capacity)
+    table = table_of(cells, group, leaf)
+    words = words_for(capacity)
     for i in range(BUCKETS * dimensions):
         cells[table + i] = 0
         cells[cells[group + SUMMARY] + i * words + (leaf >> 6)] &= ~(np.int64(1) << (leaf & 63))
     for d in range(dimensions):
-        hull = _hull_cell(cells, group, d, leaf)
+        hull = hull_cell(cells, group, d, leaf)
         cells[hull] = BUCKETS
         cells[hull + capacity] = -1
-    for row in range(cells[_count_cell(cells, group, leaf)]):
+    for row in range(cells[count_cell(cells, group, leaf)]):
         _enter(cells, group, leaf, row)
 
 
@@ -356,24 +343,24 @@ def _rebuild_leaf(cells: Cells, group: int, leaf: int) -> None:
 def remove(cells: Cells, group: int, key: int, leaf: int) -> None:
     """Take out the box of `key`, which is in `leaf`."""
     dimensions = cells[group + DIMENSIONS]
-    rows, stride = _rows_of(cells, group, leaf), _row_cells(dimensions)
+    rows, stride = rows_of(cells, group, leaf), row_cells(dimensions)
     row = 0
     while cells[rows + row * stride] != key:
         row += 1
-    at = _count_cell(cells, group, leaf)
+    at = count_cell(cells, group, leaf)
     last = cells[at] - 1
     cells[at] = last
     cells[group + COUNT] -= 1
     if cells[group + COUNT] == 0:
         _clear(cells, group)
         return
-    table = _table_of(cells, group, leaf)
+    table = table_of(cells, group, leaf)
     for i in range(BUCKETS * dimensions):
         cells[table + i] &= ~((np.int64(1) << row) | (np.int64(1) << last))
     if row != last:
         copy(cells, rows + last * stride, rows + row * stride, stride)
-        source = _bounds_of(cells, group, leaf, last)
-        copy(cells, source, _bounds_of(cells, group, leaf, row), 2 * dimensions)
+        source = bounds_of(cells, group, leaf, last)
+        copy(cells, source, bounds_of(cells, group, leaf, row), 2 * dimensions)
         _enter(cells, group, leaf, row)
     # Hulls only grow with additions; draw them in now and then.
     if last & 15 == 0:
@@ -386,16 +373,16 @@ def _choose(cells: Cells, group: int, lows: Reals, highs: Reals) -> int:
     reals = cells.view(np.float64)
     capacity = cells[group + CAPACITY]
     for d in range(len(lows)):
-        cuts = _cuts_of(cells, group, d)
-        cells[SCRATCH + 2 * d] = _bucket(reals, cuts, lows[d])
-        cells[SCRATCH + 2 * d + 1] = _bucket(reals, cuts, highs[d])
+        cuts = cuts_of(cells, group, d)
+        cells[SCRATCH + 2 * d] = bucket_of(reals, cuts, lows[d])
+        cells[SCRATCH + 2 * d + 1] = bucket_of(reals, cuts, highs[d])
     best, best_cost = 0, np.int64(1) << 60
     for leaf in range(cells[group + LEAVES]):
-        if cells[_count_cell(cells, group, leaf)] == 0:
+        if cells[count_cell(cells, group, leaf)] == 0:
             continue
         growth, extent = 0, 0
         for d in range(len(lows)):
-            hull = _hull_cell(cells, group, d, leaf)
+            hull = hull_cell(cells, group, d, leaf)
             low, high = cells[hull], cells[hull + capacity]
             growth += max(0, low - cells[SCRATCH + 2 * d])
             growth += max(0, cells[SCRATCH + 2 * d + 1] - high)
@@ -414,12 +401,12 @@ def _split(cells: Cells, group: int, leaf: int) -> None:
     moves = np.zeros(ROWS, np.bool_)
     for i in range(ROWS // 2, ROWS):
         moves[order[i]] = True
-    stride = _row_cells(cells[group + DIMENSIONS])
-    rows = _rows_of(cells, group, leaf)
+    stride = row_cells(cells[group + DIMENSIONS])
+    rows = rows_of(cells, group, leaf)
     cells[group + COUNT] -= ROWS
     kept, moved = 0, 0
     for row in range(ROWS):
-        bounds = _bounds_of(cells, group, leaf, row)
+        bounds = bounds_of(cells, group, leaf, row)
         if moves[row]:
             put_row(cells, group, other, moved, cells[rows + row * stride], bounds)
             moved += 1
@@ -431,135 +418,24 @@ def _split(cells: Cells, group: int, leaf: int) -> None:
 
 
 @kernel
-def _order_along_longest_side(cells: Cells, group: int, leaf: int) -> NDArray[np.int64]:
+def _centre(cells: Cells, group: int, leaf: int, row: int, d: int) -> int:
+    """Twice the middle of a box in one dimension, in levels."""
     reals = cells.view(np.float64)
+    cuts, bounds = cuts_of(cells, group, d), bounds_of(cells, group, leaf, row) + 2 * d
+    low, high = reals[bounds], reals[bounds + 1]
+    return low_level(reals, cuts, low) + high_level(reals, cuts, high)
+
+
+@kernel
+def _order_along_longest_side(cells: Cells, group: int, leaf: int) -> NDArray[np.int64]:
     best_spread = np.int64(-1)
     best = np.zeros(ROWS, np.int64)
     centres = np.empty(ROWS, np.int64)
     for d in range(cells[group + DIMENSIONS]):
-        cuts = _cuts_of(cells, group, d)
         for row in range(ROWS):
-            bounds = _bounds_of(cells, group, leaf, row) + 2 * d
-            low = _low_level(reals, cuts, reals[bounds])
-            centres[row] = low + _high_level(reals, cuts, reals[bounds + 1])
+            centres[row] = _centre(cells, group, leaf, row, d)
         spread = centres.max() - centres.min()
         if spread > best_spread:
             best_spread = spread
             best[:] = centres
     return np.argsort(best, kind="mergesort")
-
-
-# ---------------------------------------------------------------------- answering
-
-
-@kernel
-def holds(reals: Reals, bounds: int, dimensions: int) -> int:
-    """1 if the box whose bounds stand there holds the numbers in the scratch cells, else 0.
-
-    Without branches: which boxes hold an event is what a processor cannot guess.
-    """
-    held = np.int64(1)
-    for i in range(0, 2 * dimensions, 2):
-        held &= np.int64(peek(reals, bounds + i) <= peek(reals, SCRATCH + i))
-        held &= np.int64(peek(reals, SCRATCH + i + 1) <= peek(reals, bounds + i + 1))
-    return held
-
-
-@kernel
-def take(cells: Cells, reals: Reals, group: int, exact: bool, out: Cells, n: int) -> int:
-    """Append the ids of all boxes that hold the numbers in the scratch cells; the new n."""
-    root, capacity = peek(cells, group + ROOT), peek(cells, group + CAPACITY)
-    dimensions = peek(cells, group + DIMENSIONS)
-    summary, words = peek(cells, group + SUMMARY), _words(capacity)
-    level_words = _level_words(dimensions)
-    # Behind the numbers: the event's place in table and summary a dimension, and its levels.
-    places = SCRATCH + 2 * dimensions
-    levels = places + dimensions
-    for w in range(level_words):
-        poke(cells, levels + w, _ONES)
-    for d in range(dimensions):
-        cuts = peek(cells, group + CUTS) + 2 * BUCKETS * d
-        x = peek(reals, SCRATCH + 2 * d)
-        bucket = _bucket(reals, cuts, x)
-        poke(cells, places + d, d * BUCKETS + bucket)
-        w, shift = levels + d // _LANES, 16 * (d % _LANES)
-        level = _level(reals, cuts, bucket, x) - 1
-        poke(cells, w, peek(cells, w) + (level << shift))
-    # Leaves first, then their words, then rows: three plain loops, in each of which the processor can
-    # fetch far ahead.
-    visits = summary + dimensions * BUCKETS * words
-    end = visits
-    for w in range(_words(peek(cells, group + LEAVES))):
-        visit = peek(cells, summary + peek(cells, places) * words + w)
-        for d in range(1, dimensions):
-            visit &= peek(cells, summary + peek(cells, places + d) * words + w)
-        while visit != 0:
-            poke(cells, end, w * 64 + lowest_bit(visit))
-            end += 2
-            visit &= visit - 1
-    for at in range(visits, end, 2):
-        table = peek(cells, root + 2 * capacity + peek(cells, at))
-        word = np.int64(-1)
-        for d in range(dimensions):
-            word &= peek(cells, table + peek(cells, places + d))
-        poke(cells, at + 1, word)
-    if exact and level_words == 1:
-        return _take_by_levels(cells, reals, group, visits, end, levels, out, n)  # type: ignore[no-any-return]
-    for at in range(visits, end, 2):
-        n = _take_by_bounds(cells, reals, group, at, levels, out, n)
-    return n
-
-
-@kernel
-def _take_by_levels(
-    cells: Cells, reals: Reals, group: int, visits: int, end: int, levels: int, out: Cells, n: int
-) -> int:
-    """Take the rows whose levels hold the event's, for up to four dimensions.
-
-    Without branches inside: which rows hold an event is what a processor cannot guess. A leaf in which
-    a level is equal, which is rare, is looked at once more.
-    """
-    root = peek(cells, group + ROOT)
-    value = peek(cells, levels)
-    low_side, low_inside, high_inside = value | _TOP, (value - _ONES) | _TOP, value + _ONES
-    for at in range(visits, end, 2):
-        rows, word = peek(cells, root + peek(cells, at)), peek(cells, at + 1)
-        before, doubt = n, np.int64(0)
-        while word != 0:
-            row = rows + 3 * lowest_bit(word)
-            word &= word - 1
-            low, high = peek(cells, row + 1), peek(cells, row + 2)
-            near = np.int64(((low_side - low) & (high - value) & _TOP) == _TOP)
-            sure = np.int64(((low_inside - low) & (high - high_inside) & _TOP) == _TOP)
-            doubt |= near ^ sure
-            # Written in any case, and kept by counting it.
-            poke(out, n, peek(cells, row))
-            n += near
-        if doubt != 0:
-            n = _take_by_bounds(cells, reals, group, at, levels, out, before)
-    return n
-
-
-@kernel
-def _take_by_bounds(
-    cells: Cells, reals: Reals, group: int, at: int, levels: int, out: Cells, n: int
-) -> int:
-    """Take the rows of one leaf whose bounds hold the event's numbers, after a look at their levels."""
-    root, capacity = peek(cells, group + ROOT), peek(cells, group + CAPACITY)
-    dimensions = peek(cells, group + DIMENSIONS)
-    words = _level_words(dimensions)
-    leaf, word = peek(cells, at), peek(cells, at + 1)
-    while word != 0:
-        i = lowest_bit(word)
-        word &= word - 1
-        row = peek(cells, root + leaf) + (1 + 2 * words) * i
-        near = _TOP
-        for w in range(words):
-            low, high = peek(cells, row + 1 + w), peek(cells, row + 1 + words + w)
-            value = peek(cells, levels + w)
-            near &= ((value | _TOP) - low) & (high - value)
-        if near == _TOP:
-            poke(out, n, peek(cells, row))
-            bounds = peek(cells, root + capacity + leaf) + 2 * dimensions * i
-            n += holds(reals, bounds, dimensions)
-    return n

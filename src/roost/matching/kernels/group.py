@@ -14,14 +14,16 @@ attributes, in this order.
 from __future__ import annotations
 
 from roost.matching.kernels.heap import Cells, allocate, release
-from roost.matching.kernels.jit import kernel
+from roost.matching.kernels.jit import kernel, peek
 
 SORTED, BOXES = 1, 2
 
 KIND, COUNT, ROOT, LEAVES, CAPACITY, LEAF_CAPACITY = 0, 1, 2, 3, 4, 5
 SIGN = 6  # SORTED: +1 for lower bounds, -1 for upper bounds, which are stored negated
 CUTS, SUMMARY = 7, 8  # BOXES, once they form a grid
-NEEDED, BANNED, DIMENSIONS, LISTS = 9, 10, 11, 12
+NEEDED, BANNED, DIMENSIONS = 9, 10, 11
+INLINE = 12  # SORTED: four cells for the index block of a list with a single leaf
+LISTS = 16
 
 
 @kernel
@@ -35,7 +37,7 @@ def new_group(cells: Cells, kind: int, sign: int, needed: int, banned: int, dime
     cells[group + NEEDED] = needed
     cells[group + BANNED] = banned
     cells[group + DIMENSIONS] = dimensions
-    return group  # type: ignore[no-any-return]
+    return group
 
 
 @kernel
@@ -48,4 +50,4 @@ def free_group(cells: Cells, group: int) -> None:
 @kernel
 def slots_of(cells: Cells, group: int) -> int:
     """Where the slots of the group's numeric attributes stand."""
-    return group + LISTS + cells[group + NEEDED] + cells[group + BANNED]  # type: ignore[no-any-return]
+    return group + LISTS + peek(cells, group + NEEDED) + peek(cells, group + BANNED)

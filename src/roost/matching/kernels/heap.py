@@ -26,7 +26,7 @@ CLASSES = 160
 SHARDS = FREE + CLASSES
 SHARD_COUNT, SHARD_CELLS = 256, 3
 SCRATCH = SHARDS + SHARD_COUNT * SHARD_CELLS
-SCRATCH_CELLS = 768  # three a dimension, of which a filter has 256 at the most
+SCRATCH_CELLS = 1024  # four a dimension, of which a filter has 256 at the most
 HEADER = SCRATCH + SCRATCH_CELLS
 
 # One operation allocates a few blocks, none larger than twice the largest so far or than the tables of a

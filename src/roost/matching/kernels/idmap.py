@@ -30,7 +30,7 @@ _LEAST = 4
 def _hash(key: int) -> int:
     h = np.uint64(key) * _MIX
     h ^= h >> np.uint64(32)
-    return h * _MIX  # type: ignore[return-value]
+    return h * _MIX
 
 
 @kernel
@@ -40,7 +40,7 @@ def _shard(h: int) -> int:
 
 @kernel
 def _home(h: int, capacity: int) -> int:
-    return np.int64(h >> _HOME_SHIFT) & (capacity - 1)  # type: ignore[return-value]
+    return np.int64(h >> _HOME_SHIFT) & (capacity - 1)
 
 
 @kernel
@@ -61,19 +61,19 @@ def find(cells: Cells, key: int) -> int:
 
 @kernel
 def _capacity(cells: Cells, key: int) -> int:
-    return cells[_shard(_hash(key)) + 1]  # type: ignore[no-any-return]
+    return cells[_shard(_hash(key)) + 1]
 
 
 @kernel
 def group_at(cells: Cells, position: int) -> int:
     """The group of the entry at `position`."""
-    return cells[position + _capacity(cells, cells[position])]  # type: ignore[no-any-return]
+    return cells[position + _capacity(cells, cells[position])]
 
 
 @kernel
 def hint_at(cells: Cells, position: int) -> int:
     """The hint of the entry at `position`."""
-    return cells[position + 2 * _capacity(cells, cells[position])]  # type: ignore[no-any-return]
+    return cells[position + 2 * _capacity(cells, cells[position])]
 
 
 @kernel

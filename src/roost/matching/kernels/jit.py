@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numba
 from llvmlite import ir
-from numba.core import config, types
+from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -42,7 +42,16 @@ def kernel(function: _Function) -> _Function:
         compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
     finally:
         config.CACHE_DIR = before
-    return compiled  # type: ignore[no-any-return]
+    return compiled
+
+
+def direct(compiled: Any) -> Callable[..., Any]:
+    """The machine code of a kernel that has been called once, without the look at its arguments' types.
+
+    For the one call that a broker makes an event. The arguments must be of the types of that first call.
+    """
+    (only,) = compiled.overloads.values()
+    return only.entry_point
 
 
 # What NumPy's indexing and operators cannot say, for the innermost loops.
@@ -54,16 +63,6 @@ def lowest_bit(_context: Any, word: Any) -> Any:
 
     def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
-
-    return types.int64(types.int64), generate
-
-
-@intrinsic
-def bit_count(_context: Any, word: Any) -> Any:
-    """How many bits are set."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.ctpop(args[0])
 
     return types.int64(types.int64), generate
 
@@ -89,3 +88,22 @@ def poke(_context: Any, array: Any, index: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.int64, array.dtype), generate
+
+
+@intrinsic
+def move(_context: Any, target: Any, at: Any, source: Any, start: Any, count: Any) -> Any:
+    """`target[at : at + count] = source[start : start + count]` for two arrays that do not overlap."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        to = context.make_array(signature.args[0])(context, builder, args[0]).data
+        of = context.make_array(signature.args[2])(context, builder, args[2]).data
+        cgutils.memcpy(
+            builder,
+            builder.gep(to, [args[1]], inbounds=True),
+            builder.gep(of, [args[3]], inbounds=True),
+            args[4],
+        )
+        return context.get_dummy_value()
+
+    number = types.int64
+    return types.void(target, number, source, number, number), generate

@@ -11,10 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from roost.matching.kernels import boxes, grid, idmap, sortedlist
+from roost.matching.kernels import boxes, grid, grid_search, idmap, sortedlist
 from roost.matching.kernels.boxes import Reals
+from roost.matching.kernels.grid_layout import ROWS as ROWS_A_LEAF
 from roost.matching.kernels.group import (
     BANNED,
+    CAPACITY,
     COUNT,
     DIMENSIONS,
     KIND,
@@ -36,15 +38,17 @@ from roost.matching.kernels.heap import (
     release,
     reserve,
 )
-from roost.matching.kernels.jit import kernel
+from roost.matching.kernels.jit import kernel, peek, poke
 
 DUPLICATE = -1
+# The code of an event's value that satisfies nothing (see `match_many`).
+NO_TOKENS = -1
 
 
 @kernel
 def room(cells: Cells) -> int:
     """How many cells are left after the reserve of the next operation."""
-    return len(cells) - cells[TOP] - reserve(cells)  # type: ignore[no-any-return]
+    return len(cells) - cells[TOP] - reserve(cells)
 
 
 @kernel
@@ -144,6 +148,13 @@ def add_many_boxes(
 
 
 @kernel
+def pack_boxes(cells: Cells, group: int) -> None:
+    """Lay out anew a group that has got many boxes at once."""
+    if cells[group + CAPACITY] > 0:
+        grid.pack(cells, group, ROWS_A_LEAF)
+
+
+@kernel
 def any_known(cells: Cells, keys: Cells) -> int:
     """The position of the first key that is already there, or -1."""
     for i in range(len(keys)):
@@ -166,7 +177,7 @@ def remove(cells: Cells, key: int) -> int:
     else:
         boxes.remove(cells, group, key, hint)
     cells[ROWS] -= 1
-    return group  # type: ignore[no-any-return]
+    return group
 
 
 @kernel
@@ -179,30 +190,39 @@ def match_event(
     lower: Reals,
     upper: Reals,
     event: int,
+    step: int,
     exact: bool,
     out: Cells,
     n: int,
 ) -> int:
-    """Append the ids of all subscriptions that the event matches to `out`; the new n."""
-    epoch = cells[EPOCH] + 1
-    cells[EPOCH] = epoch
+    """Append the ids of all subscriptions that the event matches to `out`; the new n.
+
+    The event's number for a slot stands at `event + slot * step` in `lower` and in `upper`; NaN is "not
+    there". The two are the same unless the number is an int that no float equals; then they are the
+    floats on either side of it, and `exact` is False.
+    """
+    epoch = peek(cells, EPOCH) + 1
+    poke(cells, EPOCH, epoch)
     for i in range(n_tokens):
-        directory[2 * tokens[i] + 1] = epoch
+        poke(directory, 2 * peek(tokens, i) + 1, epoch)
     for i in range(n_tokens):
-        cluster = directory[2 * tokens[i]]
+        cluster = peek(directory, 2 * peek(tokens, i))
         if cluster == 0:
             continue
-        for at in range(cluster + 2, cluster + 2 + cells[cluster]):
-            group = cells[at]
+        for at in range(cluster + 2, cluster + 2 + peek(cells, cluster)):
+            group = peek(cells, at)
             if not _admits(cells, directory, group, epoch):
                 continue
-            if cells[group + KIND] != SORTED:
-                n = boxes.take_boxes(cells, reals, group, lower, upper, event, exact, out, n)
-            elif cells[group + DIMENSIONS] == 0:
+            if peek(cells, group + KIND) != SORTED:
+                n = boxes.take_boxes(cells, reals, group, lower, upper, event, step, exact, out, n)
+            elif peek(cells, group + DIMENSIONS) == 0:
                 n = sortedlist.take_all(cells, group, out, n)
             else:
-                slot = event + cells[slots_of(cells, group)]
-                value = lower[slot] if cells[group + SIGN] > 0 else -upper[slot]
+                at_number = event + step * peek(cells, slots_of(cells, group))
+                if peek(cells, group + SIGN) > 0:
+                    value = peek(lower, at_number)
+                else:
+                    value = -peek(upper, at_number)
                 n = sortedlist.take_up_to(cells, reals, group, value, out, n)
     return n
 
@@ -210,41 +230,59 @@ def match_event(
 @kernel
 def _admits(cells: Cells, directory: Cells, group: int, epoch: int) -> bool:
     """Whether the event has all tokens that the group needs and none that it bans."""
-    needed, banned = cells[group + NEEDED], cells[group + BANNED]
-    for at in range(group + LISTS, group + LISTS + needed):
-        if directory[2 * cells[at] + 1] != epoch:
+    needed, banned = peek(cells, group + NEEDED), peek(cells, group + BANNED)
+    at = group + LISTS
+    for i in range(needed):
+        if peek(directory, 2 * peek(cells, at + i) + 1) != epoch:
             return False
-    for at in range(group + LISTS + needed, group + LISTS + needed + banned):
-        if directory[2 * cells[at] + 1] == epoch:
+    at += needed
+    for i in range(banned):
+        if peek(directory, 2 * peek(cells, at + i) + 1) == epoch:
             return False
     return True
 
 
+# A single event is handed over in one array: its tokens, and from here on its numbers by slot.
+NUMBERS = 4096
+
+
 @kernel
 def match_one(
-    cells: Cells, directory: Cells, tokens: Cells, n_tokens: int, numbers: Reals, out: Cells
+    cells: Cells, directory: Cells, event: Cells, n_tokens: int, out: Cells, n: int
 ) -> int:
     """`match_event` for an event whose numbers are all floats or ints that a float equals.
 
-    Leaves `numbers` as a broker's next event expects it: all NaN, which is "not there".
+    Leaves the numbers as the next event expects them: all NaN.
     """
-    reals = cells.view(np.float64)
-    n = match_event(cells, reals, directory, tokens, n_tokens, numbers, numbers, 0, True, out, 0)
-    for slot in range(len(numbers)):
-        numbers[slot] = np.nan
-    return n  # type: ignore[no-any-return]
+    numbers = event.view(np.float64)
+    n = match_event(
+        cells,
+        cells.view(np.float64),
+        directory,
+        event,
+        n_tokens,
+        numbers,
+        numbers,
+        NUMBERS,
+        1,
+        True,
+        out,
+        n,
+    )
+    for at in range(NUMBERS, len(numbers)):
+        numbers[at] = np.nan
+    return n
 
 
 @kernel
 def match_many(
     cells: Cells,
     directory: Cells,
-    codes: NDArray[np.int32],
+    codes: NDArray[np.int64],
     lists: Cells,
     spans: Cells,
     lower: Reals,
     upper: Reals,
-    slots: int,
     exact: bool,
     out: Cells,
     offsets: Cells,
@@ -252,24 +290,28 @@ def match_many(
 ) -> int:
     """Match events from `start` until all are done or `out` may not hold the next one; how far it came.
 
-    Column c of `codes` says for each event which entry of `spans` holds its tokens in `lists` (-1: none);
-    row e of `lower` and `upper`, which have `slots` columns, are the event's numbers by slot.
+    Each row of `codes` has a code an event: a token, NO_TOKENS, or below that the number of a span of
+    `lists` that holds several; `lower` and `upper` hold the numbers of the first slot, then of the second, and so on.
     """
     events = len(offsets) - 1
     reals = cells.view(np.float64)
-    tokens = np.empty(len(lists) + 1, np.int64)
+    tokens = np.empty(1 + codes.shape[0] + len(lists), np.int64)
     tokens[0] = 0
     n = offsets[start]
     for e in range(start, events):
-        if len(out) - n < cells[ROWS] + grid.OVERRUN:
+        if len(out) - n < cells[ROWS] + grid_search.OVERRUN:
             return e
         k = 1
         for c in range(codes.shape[0]):
             code = codes[c, e]
             if code >= 0:
-                for i in range(spans[2 * code], spans[2 * code + 1]):
+                tokens[k] = code
+                k += 1
+            elif code < NO_TOKENS:
+                span = 2 * (NO_TOKENS - 1 - code)
+                for i in range(spans[span], spans[span + 1]):
                     tokens[k] = lists[i]
                     k += 1
-        n = match_event(cells, reals, directory, tokens, k, lower, upper, e * slots, exact, out, n)
+        n = match_event(cells, reals, directory, tokens, k, lower, upper, e, events, exact, out, n)
         offsets[e + 1] = n
     return events

@@ -11,14 +11,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from roost.matching.kernels.group import CAPACITY, COUNT, LEAF_CAPACITY, LEAVES, ROOT
+from roost.matching.kernels.group import CAPACITY, COUNT, INLINE, LEAF_CAPACITY, LEAVES, ROOT
 from roost.matching.kernels.heap import Cells, allocate, copy, release
-from roost.matching.kernels.jit import kernel
+from roost.matching.kernels.jit import kernel, move, peek
 
 Reals = NDArray[np.float64]
 
 LEAF_MAX = 512
 _LEAF_MIN = 4
+_COUNTED = 64
 
 
 @kernel
@@ -38,7 +39,7 @@ def _leaf_for(cells: Cells, group: int, bound: float, key: int) -> int:
             high = middle
         else:
             low = middle
-    return low  # type: ignore[no-any-return]
+    return low
 
 
 @kernel
@@ -105,60 +106,59 @@ def remove(cells: Cells, group: int, bound: float, key: int) -> None:
 @kernel
 def take_all(cells: Cells, group: int, out: Cells, n: int) -> int:
     """Append all ids to `out` from position `n`; the new n."""
-    root, capacity = cells[group + ROOT], cells[group + CAPACITY]
-    leaf_capacity = cells[group + LEAF_CAPACITY]
-    for j in range(cells[group + LEAVES]):
-        ids = cells[root + 2 * capacity + j] + leaf_capacity
-        count = cells[root + 3 * capacity + j]
-        for i in range(count):
-            out[n + i] = cells[ids + i]
-        n += count
-    return n
+    return _take_leaves(cells, group, peek(cells, group + LEAVES), out, n)
 
 
 @kernel
 def take_up_to(cells: Cells, reals: Reals, group: int, value: float, out: Cells, n: int) -> int:
     """Append the ids of all bounds <= value to `out` from position `n`; the new n."""
-    root, capacity = cells[group + ROOT], cells[group + CAPACITY]
-    leaf_capacity = cells[group + LEAF_CAPACITY]
-    if not reals[root] <= value:
+    root, capacity = peek(cells, group + ROOT), peek(cells, group + CAPACITY)
+    if not peek(reals, root) <= value:
         return n
-    low, high = 0, cells[group + LEAVES]
+    low, high = 0, peek(cells, group + LEAVES)
     while high - low > 1:
         middle = (low + high) >> 1
-        if reals[root + middle] <= value:
+        if peek(reals, root + middle) <= value:
             low = middle
         else:
             high = middle
-    for j in range(low):
-        ids = cells[root + 2 * capacity + j] + leaf_capacity
-        count = cells[root + 3 * capacity + j]
-        for i in range(count):
-            out[n + i] = cells[ids + i]
-        n += count
-    leaf = cells[root + 2 * capacity + low]
-    count = _up_to(reals, leaf, cells[root + 3 * capacity + low], value)
-    for i in range(count):
-        out[n + i] = cells[leaf + leaf_capacity + i]
+    n = _take_leaves(cells, group, low, out, n)
+    leaf = peek(cells, root + 2 * capacity + low)
+    count = _up_to(reals, leaf, peek(cells, root + 3 * capacity + low), value)
+    move(out, n, cells, leaf + peek(cells, group + LEAF_CAPACITY), count)
     return n + count
 
 
 @kernel
+def _take_leaves(cells: Cells, group: int, leaves: int, out: Cells, n: int) -> int:
+    root, capacity = peek(cells, group + ROOT), peek(cells, group + CAPACITY)
+    leaf_capacity = peek(cells, group + LEAF_CAPACITY)
+    for j in range(leaves):
+        count = peek(cells, root + 3 * capacity + j)
+        move(out, n, cells, peek(cells, root + 2 * capacity + j) + leaf_capacity, count)
+        n += count
+    return n
+
+
+@kernel
 def _up_to(reals: Reals, leaf: int, count: int, value: float) -> int:
-    """How many of the leaf's bounds are <= value; the first is known to be."""
-    base = leaf
-    n = count
-    while n > 1:
+    """How many of the leaf's bounds are <= value."""
+    base, n = leaf, count
+    while n > _COUNTED:
         half = n >> 1
         # Without a branch that the processor could guess wrong.
-        base += half if reals[base + half] <= value else 0
+        base += half if peek(reals, base + half - 1) <= value else 0
         n -= half
-    return base - leaf + 1
+    # The rest is counted: many comparisons at once, and no read waits for another.
+    found = base - leaf
+    for i in range(n):
+        found += np.int64(peek(reals, base + i) <= value)
+    return found
 
 
 @kernel
 def _count_cell(cells: Cells, group: int, j: int) -> int:
-    return cells[group + ROOT] + 3 * cells[group + CAPACITY] + j  # type: ignore[no-any-return]
+    return cells[group + ROOT] + 3 * cells[group + CAPACITY] + j
 
 
 @kernel
@@ -171,7 +171,8 @@ def _note_first(cells: Cells, group: int, j: int) -> None:
 
 @kernel
 def _first_leaf(cells: Cells, group: int) -> None:
-    root = allocate(cells, 4)
+    # While there is one leaf, the index block is part of the descriptor: one place less to read.
+    root = group + INLINE
     cells[root + 2] = allocate(cells, 2 * _LEAF_MIN)
     cells[root + 3] = 0
     cells[group + ROOT] = root
@@ -209,7 +210,7 @@ def _make_room(cells: Cells, group: int, j: int, bound: float, key: int) -> int:
     if at_end:
         return j + 1
     _note_first(cells, group, j + 1)
-    return _leaf_for(cells, group, bound, key)  # type: ignore[no-any-return]
+    return _leaf_for(cells, group, bound, key)
 
 
 @kernel
@@ -232,7 +233,8 @@ def _enlarge_index(cells: Cells, group: int) -> None:
     new = allocate(cells, 8 * old_capacity)
     for column in range(4):
         copy(cells, old + column * old_capacity, new + 2 * column * old_capacity, old_capacity)
-    release(cells, old, 4 * old_capacity)
+    if old_capacity > 1:
+        release(cells, old, 4 * old_capacity)
     cells[group + ROOT] = new
     cells[group + CAPACITY] = 2 * old_capacity
 
@@ -258,5 +260,5 @@ def _drop_leaf(cells: Cells, group: int, j: int) -> None:
         start = root + column * capacity + j
         copy(cells, start + 1, start, leaves - j - 1)
     cells[group + LEAVES] = leaves - 1
-    if leaves == 1:
+    if leaves == 1 and capacity > 1:
         release(cells, root, 4 * capacity)
