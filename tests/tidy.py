@@ -28,6 +28,7 @@ HOUSE = (
     "gateway",
     "pipeline",
     "experiments",
+    "bench",
     "dashboard",
     "cli",
 )

@@ -14,9 +14,16 @@ from typing import Annotated
 import typer
 
 import roost
+from roost.cli import bench, covers, demo, explain, match
 from roost.errors import UserError
 
-COMMANDS: tuple[Callable[[typer.Typer], None], ...] = ()
+COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
+    demo.register,
+    match.register,
+    explain.register,
+    covers.register,
+    bench.register,
+)
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it

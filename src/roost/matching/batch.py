@@ -225,7 +225,7 @@ def _codes_of(values: pa.Array, attribute: Attribute, codes: _Codes) -> NDArray[
     """A code for each value, found once a distinct value."""
     distinct = values if isinstance(values, pa.DictionaryArray) else values.dictionary_encode()
     words: list[Any] = distinct.dictionary.to_pylist()
-    if attribute.plain:
+    if attribute.words_only:
         found = [attribute.equal.get(word, NO_TOKENS) for word in words]
     else:
         found = [NO_TOKENS if w is None else codes.of(attribute.tokens_of(w)) for w in words]

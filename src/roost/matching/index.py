@@ -22,7 +22,7 @@ import numpy as np
 
 from roost.errors import UserError
 from roost.language import Event, Filter, Interest, filters_of
-from roost.language.values import EXACT_INT, Value
+from roost.language.values import EXACT_INT
 from roost.matching.batch import Columns, Encoded, encode_columns, encode_events, events_of
 from roost.matching.bulk import PredicateColumn, add_columns, spelled_out
 from roost.matching.contract import DuplicateIdError, Ids, UnknownIdError, check_id
@@ -37,13 +37,8 @@ _EXACT_MIN = -EXACT_INT
 _ANSWERS = 1 << 14
 
 
-_Plain = tuple[str, int, dict[Value, int]]
-_KINDS = (float, str, int, bool)
-
-
-def _exact(value: Value) -> bool:
-    """Whether a float equals the value, if it is a number."""
-    return not isinstance(value, int) or _EXACT_MIN <= value <= EXACT_INT
+_Words = tuple[str, Callable[[Any], int | None]]  # name, value -> token
+_Bounds = tuple[str, int]  # name, slot
 
 
 class _Odd(NamedTuple):
@@ -63,10 +58,13 @@ class Index:
         self._odd: dict[int, _Odd] = {}
         self._parts: dict[int, list[int]] = {}
         self._next_key = -1
-        # What `match` needs of attributes: of plain ones name, slot and value -> token; other ones whole.
-        self._plain: list[_Plain] = []
-        self._plain_of: dict[str, _Plain] = {}
+        # How `match` reads an event: attributes that are asked to equal a string, attributes that have
+        # bounds, attributes that are asked anything else.
+        self._words: list[_Words] = []
+        self._bounds: list[_Bounds] = []
         self._others: list[Attribute] = []
+        self._words_of: dict[str, _Words] = {}
+        self._bounds_of: dict[str, _Bounds] = {}
         self._match_one: Callable[..., int]
         self._event: Ids
         self._token_view: memoryview[Any]
@@ -172,44 +170,46 @@ class Index:
             self._refresh()
         numbers, tokens = self._number_view, self._token_view
         n = 1  # token 0 stands at the front for good
-        attributes = event.attributes
-        value: Value | None
-        plain, others = self._plain, self._others
-        if len(plain) > 2 * len(attributes):
-            known = self._plain_of
-            plain = [known[name] for name in attributes if name in known]
-        for name, slot, equal in plain:
-            value = attributes.get(name)
-            kind = type(value)
-            if kind is float:
-                numbers[slot] = value
-            elif kind is str:
-                token = equal.get(value)  # type: ignore[arg-type]
-                if token is not None:
-                    tokens[n] = token
-                    n += 1
-            elif kind is int and _EXACT_MIN <= value <= EXACT_INT:  # type: ignore[operator]
-                numbers[slot] = value
-            elif value is not None and kind is not bool:
-                # An int that no float equals, or a subclass of a kind of value.
-                return self._match_the_long_way(event)
-        for attribute in others:
-            value = attributes.get(attribute.name)
-            if value is None:
-                continue
-            found = attribute.tokens_of(value)
-            if n + len(found) > search.NUMBERS or type(value) not in _KINDS or not _exact(value):
-                return self._match_the_long_way(event)
-            if not isinstance(value, str | bool):
-                numbers[attribute.slot] = value
-            for token in found:
+        get = event.attributes.get
+        words, bounds = self._words, self._bounds
+        if len(words) + len(bounds) > 2 * len(event.attributes):
+            words, bounds = self._narrowed(event)
+        for name, token_of in words:
+            # No word equals a number, a bool or None, so their kind need not be asked for.
+            token = token_of(get(name))
+            if token is not None:
                 tokens[n] = token
                 n += 1
+        for name, slot in bounds:
+            value = get(name)
+            kind = type(value)
+            if kind is float or (kind is int and _EXACT_MIN <= value <= EXACT_INT):  # type: ignore[operator]
+                numbers[slot] = value
+            elif value is not None and kind is not str and kind is not bool:
+                # An int that no float equals, or a subclass of a kind of value.
+                return self._match_the_long_way(event)
+        for attribute in self._others:
+            value = get(attribute.name)
+            if value is not None:
+                found = attribute.tokens_of(value)
+                if n + len(found) > search.NUMBERS:
+                    return self._match_the_long_way(event)
+                for token in found:
+                    tokens[n] = token
+                    n += 1
         out, start = self._out, self._used
         if len(out) - start < self._out_size:
             out, start = self._renew_out(), 0
         end = self._used = self._match_one(store.cells, store.directory, self._event, n, out, start)
         return self._resolved(out[start:end], event) if self._odd else out[start:end]
+
+    def _narrowed(self, event: Event) -> tuple[list[_Words], list[_Bounds]]:
+        """What of `_words` and `_bounds` the event has; for an index that knows many attributes."""
+        words, bounds = self._words_of, self._bounds_of
+        return (
+            [words[name] for name in event.attributes if name in words],
+            [bounds[name] for name in event.attributes if name in bounds],
+        )
 
     def _match_the_long_way(self, event: Event) -> Ids:
         self._event.view(np.float64)[search.NUMBERS :] = np.nan
@@ -298,11 +298,12 @@ class Index:
         self._event.view(np.float64)[search.NUMBERS :] = np.nan
         self._token_view = memoryview(self._event)  # type: ignore[arg-type]
         self._number_view = memoryview(self._event.view(np.float64))[search.NUMBERS :]  # type: ignore[arg-type]
-        self._plain_of = {
-            name: (name, a.slot, a.equal) for name, a in store.attributes.items() if a.plain
-        }
-        self._plain = list(self._plain_of.values())
-        self._others = [a for a in store.attributes.values() if not a.plain]
+        attributes = store.attributes.values()
+        self._words_of = {a.name: (a.name, a.equal.get) for a in attributes if a.words_only}
+        self._bounds_of = {a.name: (a.name, a.slot) for a in attributes if a.bounded}
+        self._words = list(self._words_of.values())
+        self._bounds = list(self._bounds_of.values())
+        self._others = [a for a in attributes if a.tokens and not a.words_only]
         search.match_one(store.cells, store.directory, self._event, 0, self._out, 0)
         self._match_one = direct(search.match_one)
         self._revision = store.revision

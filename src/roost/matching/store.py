@@ -38,7 +38,7 @@ class Store:
         self.cells: Cells = new_heap(0)
         self.directory: Cells = np.zeros(2 * 16, np.int64)
         self.attributes: dict[str, Attribute] = {}
-        self.revision = 0  # changes with the attributes, and with whether one is plain
+        self.revision = 0  # changes with the attributes, and with how one is read
         self._slots: list[Attribute | None] = []
         # What each token stands for, and how many groups speak of it; token 0 is every event's.
         self._meanings: list[tuple[Attribute, ValueSet] | None] = [None]
@@ -77,9 +77,9 @@ class Store:
             if 2 * token >= len(self.directory):
                 self.directory.resize(2 * len(self.directory), refcheck=False)
         self._meanings[token] = (attribute, admitted)
-        plain = attribute.plain
+        reading = attribute.reading
         attribute.add(admitted, token)
-        self.revision += plain != attribute.plain
+        self.revision += reading != attribute.reading
         return token
 
     def add(self, key: int, demand: Demand) -> None:
@@ -245,7 +245,10 @@ class Store:
             if meaning is not None:
                 meaning[0].users += 1
         for slot in slots:
-            self._attribute_at(slot).users += 1
+            attribute = self._attribute_at(slot)
+            attribute.users += 1
+            attribute.bounded += 1
+            self.revision += attribute.bounded == 1
         self._grow_if_needed()
         return group
 
@@ -260,7 +263,10 @@ class Store:
         for token in (access, *needed, *banned):
             self._release_token(token)
         for slot in slots:
-            self._release_attribute(self._attribute_at(slot))
+            attribute = self._attribute_at(slot)
+            attribute.bounded -= 1
+            self.revision += attribute.bounded == 0
+            self._release_attribute(attribute)
 
     def _attribute_at(self, slot: int) -> Attribute:
         attribute = self._slots[slot]
@@ -274,9 +280,9 @@ class Store:
             return
         attribute, admitted = meaning
         if self._users[token] == 0:
-            plain = attribute.plain
+            reading = attribute.reading
             attribute.remove(admitted)
-            self.revision += plain != attribute.plain
+            self.revision += reading != attribute.reading
             self._meanings[token] = None
             self._free_tokens.append(token)
         self._release_attribute(attribute)

@@ -68,6 +68,7 @@ class Attribute:
         "_suffixes",
         "_tests",
         "bools",
+        "bounded",
         "equal",
         "name",
         "numbers",
@@ -81,6 +82,7 @@ class Attribute:
         self.name = name
         self.slot = slot
         self.users = 0  # how many groups speak of this attribute
+        self.bounded = 0  # and how many of those have bounds on it
         self.tokens: dict[ValueSet, int] = {}
         self.equal: dict[Value, int] = {}  # of `tokens`, those of one string or number
         self.strings: dict[str, Tokens] = {}
@@ -94,9 +96,14 @@ class Attribute:
         self._log: list[tuple[StringSet, int]] = []
 
     @property
-    def plain(self) -> bool:
-        """Whether all that is asked of it is to equal one string, or to lie in an interval."""
-        return len(self.equal) == len(self.tokens) == len(self.strings)
+    def words_only(self) -> bool:
+        """Whether each of its tokens, of which there are some, stands for one string."""
+        return 0 < len(self.equal) == len(self.tokens) == len(self.strings)
+
+    @property
+    def reading(self) -> tuple[bool, bool, bool]:
+        """In which ways an event's value has to be read."""
+        return bool(self.tokens), self.words_only, self.bounded > 0
 
     @property
     def asks_numbers(self) -> bool:

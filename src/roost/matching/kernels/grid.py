@@ -1,18 +1,17 @@
-"""Many boxes: leaves of 64 with bitsets, and an event looks only into leaves and rows near it.
+"""Many boxes: leaves of 64 rows, of which an event looks only into those near it.
 
-Each dimension's line is cut into 64 buckets at quantiles of the bounds, and each bucket into 512 levels, so
-that a number becomes a *level* of 15 bits; levels rise with the numbers. An event is answered in four
+Each dimension's line is cut into 128 buckets at quantiles of the bounds, and each bucket into 256 levels,
+so that a number becomes a *level* of 15 bits; levels rise with the numbers. An event is answered in three
 steps, each with less left to do than the one before:
 
-1. *Summary*: a bit a leaf, dimension and bucket, set where the leaf's hull (in buckets) reaches. ANDing the
-   event's words tells which leaves to visit. That is worth something only if boxes in a leaf lie near each
-   other: a new box goes to the leaf whose hull it enlarges least, and a full leaf is split across its
+1. *Summary*: a bit a leaf, dimension and bucket, set where the leaf's hull (in buckets) reaches. ANDing
+   the event's words tells which leaves to visit. That is worth something only if boxes in a leaf lie near
+   each other: a new box goes to the leaf whose hull it enlarges least, and a full leaf is split across its
    longest side.
-2. *Table*: a leaf's word a dimension and bucket, with a bit a row, set where the row's interval touches the
-   bucket. ANDing leaves the candidates.
-3. *Levels*: a row's lows and highs as levels, four dimensions to a 64-bit word, compared all at once: the
-   top bit of each 16 is free, and (value | top) - low keeps it just if low <= value.
-4. Only where a level is equal are the real numbers compared.
+2. *Levels*: a row's lows and highs as levels, four dimensions to a 64-bit word. The top bit of each 16 is
+   free, and (value | top) - low keeps it just if low <= value: so two subtractions compare a box, eight
+   rows at a time, without a branch.
+3. Only where a level is equal are the real numbers compared.
 
 Nothing is rebuilt for an addition or a removal but the leaf it touches, except when a grid outgrows its
 table of leaves (8, 64, 256, 1,024, ...): while it is small, it is then packed anew.
@@ -32,6 +31,7 @@ from roost.matching.kernels.grid_layout import (
     LEVEL_BITS,
     LEVEL_MAX,
     ROWS,
+    TOP,
     Reals,
     bounds_of,
     bucket_of,
@@ -40,12 +40,11 @@ from roost.matching.kernels.grid_layout import (
     high_level,
     hull_cell,
     index_cells,
+    keys_of,
+    leaf_cells,
     level_words_for,
     low_level,
-    row_cells,
-    rows_of,
     summary_cells,
-    table_of,
     words_for,
 )
 from roost.matching.kernels.grid_order import near_order
@@ -88,7 +87,7 @@ def _resize(cells: Cells, group: int, capacity: int) -> None:
     old, old_capacity = cells[group + ROOT], cells[group + CAPACITY]
     new = allocate(cells, index_cells(capacity, dimensions))
     if old_capacity > 0:
-        for column in range(4 + 2 * dimensions):
+        for column in range(3 + 2 * dimensions):
             copy(cells, old + column * old_capacity, new + column * capacity, old_capacity)
         release(cells, old, index_cells(old_capacity, dimensions))
         release(cells, cells[group + SUMMARY], summary_cells(old_capacity, dimensions))
@@ -140,11 +139,12 @@ def _new_leaf(cells: Cells, group: int) -> None:
     leaves = cells[group + LEAVES]
     dimensions = cells[group + DIMENSIONS]
     root, capacity = cells[group + ROOT], cells[group + CAPACITY]
-    cells[root + leaves] = allocate(cells, ROWS * row_cells(dimensions))
+    cells[root + leaves] = allocate(cells, leaf_cells(dimensions))
     cells[root + capacity + leaves] = allocate(cells, ROWS * 2 * dimensions)
-    cells[root + 2 * capacity + leaves] = allocate(cells, BUCKETS * dimensions)
     cells[group + LEAVES] = leaves + 1
     cells[count_cell(cells, group, leaves)] = 0
+    for row in range(ROWS):
+        _blank_row(cells, group, leaves, row)
     for d in range(dimensions):
         hull = hull_cell(cells, group, d, leaves)
         cells[hull] = BUCKETS
@@ -155,9 +155,8 @@ def _new_leaf(cells: Cells, group: int) -> None:
 def _release_leaf(cells: Cells, group: int, leaf: int) -> None:
     dimensions = cells[group + DIMENSIONS]
     root, capacity = cells[group + ROOT], cells[group + CAPACITY]
-    release(cells, cells[root + leaf], ROWS * row_cells(dimensions))
+    release(cells, cells[root + leaf], leaf_cells(dimensions))
     release(cells, cells[root + capacity + leaf], ROWS * 2 * dimensions)
-    release(cells, cells[root + 2 * capacity + leaf], BUCKETS * dimensions)
 
 
 @kernel
@@ -189,7 +188,7 @@ def pack(cells: Cells, group: int, fill: int) -> None:
     n = 0
     for leaf in range(cells[group + LEAVES]):
         for row in range(cells[count_cell(cells, group, leaf)]):
-            keys[n] = cells[rows_of(cells, group, leaf) + row * row_cells(dimensions)]
+            keys[n] = cells[keys_of(cells, group, leaf) + row]
             for i in range(2 * dimensions):
                 bounds[n, i] = cells[bounds_of(cells, group, leaf, row) + i]
             for d in range(dimensions):
@@ -266,9 +265,9 @@ def insert(cells: Cells, group: int, lows: Reals, highs: Reals, key: int) -> Non
 
 @kernel
 def put_row(cells: Cells, group: int, leaf: int, row: int, key: int, bounds: int) -> None:
-    """Write a row at the end of a leaf, with the bounds that stand at `bounds`, without its bits."""
+    """Write a row at the end of a leaf, with the bounds that stand at `bounds`, without its levels."""
     dimensions = cells[group + DIMENSIONS]
-    cells[rows_of(cells, group, leaf) + row * row_cells(dimensions)] = key
+    cells[keys_of(cells, group, leaf) + row] = key
     target = bounds_of(cells, group, leaf, row)
     if target != bounds:
         copy(cells, bounds, target, 2 * dimensions)
@@ -278,27 +277,35 @@ def put_row(cells: Cells, group: int, leaf: int, row: int, key: int, bounds: int
 
 
 @kernel
+def _blank_row(cells: Cells, group: int, leaf: int, row: int) -> None:
+    """Give a row levels that hold nothing: lows above all values, highs below."""
+    levels = keys_of(cells, group, leaf) + ROWS + row
+    for _ in range(level_words_for(cells[group + DIMENSIONS])):
+        cells[levels] = ~TOP
+        cells[levels + ROWS] = TOP
+        levels += 2 * ROWS
+
+
+@kernel
 def _enter(cells: Cells, group: int, leaf: int, row: int) -> None:
-    """Write the row's levels, and its bits into the leaf's table, hull and summary."""
+    """Write the row's levels, and extend the leaf's hull and its bits in the summary."""
     reals = cells.view(np.float64)
     dimensions, capacity = cells[group + DIMENSIONS], cells[group + CAPACITY]
-    bounds, table = bounds_of(cells, group, leaf, row), table_of(cells, group, leaf)
-    words = level_words_for(dimensions)
-    levels = rows_of(cells, group, leaf) + row * row_cells(dimensions) + 1
-    for w in range(words):
-        cells[levels + w] = 0
-        cells[levels + words + w] = -1
+    bounds = bounds_of(cells, group, leaf, row)
+    levels = keys_of(cells, group, leaf) + ROWS + row
     for d in range(dimensions):
         cuts = cuts_of(cells, group, d)
         low, high = reals[bounds + 2 * d], reals[bounds + 2 * d + 1]
-        first, last = bucket_of(reals, cuts, low), bucket_of(reals, cuts, high)
         shift = 16 * (d % LANES)
-        w = levels + d // LANES
-        cells[w] |= low_level(reals, cuts, low) << shift
-        # The tops of highs are set already: the comparison needs them so.
-        cells[w + words] &= ~((LEVEL_MAX - high_level(reals, cuts, high)) << shift)
-        for b in range(first, last + 1):
-            cells[table + d * BUCKETS + b] |= np.int64(1) << row
+        if shift == 0:
+            cells[levels] = 0
+            # The tops of highs are set: the comparison needs them so. Lanes not in use hold anything.
+            cells[levels + ROWS] = -1
+        cells[levels] |= low_level(reals, cuts, low) << shift
+        cells[levels + ROWS] &= ~((LEVEL_MAX - high_level(reals, cuts, high)) << shift)
+        if shift == 16 * (LANES - 1):
+            levels += 2 * ROWS
+        first, last = bucket_of(reals, cuts, low), bucket_of(reals, cuts, high)
         hull = hull_cell(cells, group, d, leaf)
         if first < cells[hull] or last > cells[hull + capacity]:
             cells[hull] = min(cells[hull], first)
@@ -324,28 +331,28 @@ def _enter_in_summary(cells: Cells, group: int, leaf: int) -> None:
 
 @kernel
 def _rebuild_leaf(cells: Cells, group: int, leaf: int) -> None:
-    """Make the leaf's levels, table, hull and summary bits from its bounds."""
+    """Make the leaf's levels, hull and summary bits from its bounds."""
     capacity, dimensions = cells[group + CAPACITY], cells[group + DIMENSIONS]
-    table = table_of(cells, group, leaf)
     words = words_for(capacity)
     for i in range(BUCKETS * dimensions):
-        cells[table + i] = 0
         cells[cells[group + SUMMARY] + i * words + (leaf >> 6)] &= ~(np.int64(1) << (leaf & 63))
     for d in range(dimensions):
         hull = hull_cell(cells, group, d, leaf)
         cells[hull] = BUCKETS
         cells[hull + capacity] = -1
-    for row in range(cells[count_cell(cells, group, leaf)]):
+    count = cells[count_cell(cells, group, leaf)]
+    for row in range(count):
         _enter(cells, group, leaf, row)
+    for row in range(count, ROWS):
+        _blank_row(cells, group, leaf, row)
 
 
 @kernel
 def remove(cells: Cells, group: int, key: int, leaf: int) -> None:
     """Take out the box of `key`, which is in `leaf`."""
-    dimensions = cells[group + DIMENSIONS]
-    rows, stride = rows_of(cells, group, leaf), row_cells(dimensions)
+    keys = keys_of(cells, group, leaf)
     row = 0
-    while cells[rows + row * stride] != key:
+    while cells[keys + row] != key:
         row += 1
     at = count_cell(cells, group, leaf)
     last = cells[at] - 1
@@ -354,14 +361,12 @@ def remove(cells: Cells, group: int, key: int, leaf: int) -> None:
     if cells[group + COUNT] == 0:
         _clear(cells, group)
         return
-    table = table_of(cells, group, leaf)
-    for i in range(BUCKETS * dimensions):
-        cells[table + i] &= ~((np.int64(1) << row) | (np.int64(1) << last))
     if row != last:
-        copy(cells, rows + last * stride, rows + row * stride, stride)
+        cells[keys + row] = cells[keys + last]
         source = bounds_of(cells, group, leaf, last)
-        copy(cells, source, bounds_of(cells, group, leaf, row), 2 * dimensions)
+        copy(cells, source, bounds_of(cells, group, leaf, row), 2 * cells[group + DIMENSIONS])
         _enter(cells, group, leaf, row)
+    _blank_row(cells, group, leaf, last)
     # Hulls only grow with additions; draw them in now and then.
     if last & 15 == 0:
         _rebuild_leaf(cells, group, leaf)
@@ -401,17 +406,16 @@ def _split(cells: Cells, group: int, leaf: int) -> None:
     moves = np.zeros(ROWS, np.bool_)
     for i in range(ROWS // 2, ROWS):
         moves[order[i]] = True
-    stride = row_cells(cells[group + DIMENSIONS])
-    rows = rows_of(cells, group, leaf)
+    keys = keys_of(cells, group, leaf)
     cells[group + COUNT] -= ROWS
     kept, moved = 0, 0
     for row in range(ROWS):
         bounds = bounds_of(cells, group, leaf, row)
         if moves[row]:
-            put_row(cells, group, other, moved, cells[rows + row * stride], bounds)
+            put_row(cells, group, other, moved, cells[keys + row], bounds)
             moved += 1
         else:
-            put_row(cells, group, leaf, kept, cells[rows + row * stride], bounds)
+            put_row(cells, group, leaf, kept, cells[keys + row], bounds)
             kept += 1
     _rebuild_leaf(cells, group, leaf)
     _rebuild_leaf(cells, group, other)

@@ -1,8 +1,9 @@
 """Where things stand in a grid (see `grid`), and how numbers become buckets and levels.
 
-A leaf is three blocks: the rows that an event reads (the id, then the words of lows, then those of highs),
-the exact bounds (low and high a dimension, row by row), and the table. The index block has four columns a
-leaf (these three and the count of rows) and then its hull, a lowest and a highest bucket a dimension.
+A leaf is two blocks: what an event reads (64 ids, then a column of 64 words of lows and one of highs for
+every four dimensions), and the exact bounds (low and high a dimension, row by row). A row that is not in
+use has levels that hold nothing. The index block has three columns a leaf (these two and the count of
+rows) and then its hull, a lowest and a highest bucket a dimension.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from roost.matching.kernels.jit import kernel, peek
 Reals = NDArray[np.float64]
 
 ROWS = 64
-BUCKETS = 64
-LEVEL_BITS = 9
+BUCKETS = 128
+LEVEL_BITS = 8
 LEVEL_MAX = (1 << 15) - 1
 LANES = 4
 TOP = np.int64(np.uint64(0x8000800080008000).view(np.int64))
@@ -36,23 +37,23 @@ def level_words_for(dimensions: int) -> int:
 
 
 @kernel
-def row_cells(dimensions: int) -> int:
-    return 1 + 2 * level_words_for(dimensions)
+def leaf_cells(dimensions: int) -> int:
+    return ROWS * (1 + 2 * level_words_for(dimensions))
 
 
 @kernel
 def index_cells(capacity: int, dimensions: int) -> int:
-    return capacity * (4 + 2 * dimensions)
+    return capacity * (3 + 2 * dimensions)
 
 
 # Behind the summary there is room for a list of leaves, which `grid_search` uses.
 @kernel
 def summary_cells(capacity: int, dimensions: int) -> int:
-    return dimensions * BUCKETS * words_for(capacity) + 3 * (capacity + 1)
+    return dimensions * BUCKETS * words_for(capacity) + capacity
 
 
 @kernel
-def rows_of(cells: Cells, group: int, leaf: int) -> int:
+def keys_of(cells: Cells, group: int, leaf: int) -> int:
     return cells[cells[group + ROOT] + leaf]
 
 
@@ -63,32 +64,27 @@ def bounds_of(cells: Cells, group: int, leaf: int, row: int) -> int:
 
 
 @kernel
-def table_of(cells: Cells, group: int, leaf: int) -> int:
-    return cells[cells[group + ROOT] + 2 * cells[group + CAPACITY] + leaf]
-
-
-@kernel
 def count_cell(cells: Cells, group: int, leaf: int) -> int:
-    return cells[group + ROOT] + 3 * cells[group + CAPACITY] + leaf
+    return cells[group + ROOT] + 2 * cells[group + CAPACITY] + leaf
 
 
 @kernel
 def hull_cell(cells: Cells, group: int, d: int, leaf: int) -> int:
     """The lowest bucket of the leaf in dimension d; the highest is CAPACITY cells on."""
-    return cells[group + ROOT] + (4 + 2 * d) * cells[group + CAPACITY] + leaf
+    return cells[group + ROOT] + (3 + 2 * d) * cells[group + CAPACITY] + leaf
 
 
 @kernel
 def cuts_of(cells: Cells, group: int, d: int) -> int:
-    """The dimension's 63 boundaries; 64 cells on, how many levels a unit each bucket has."""
+    """The dimension's 127 boundaries; BUCKETS cells on, how many levels a unit each bucket has."""
     return cells[group + CUTS] + 2 * BUCKETS * d
 
 
 @kernel
 def bucket_of(reals: Reals, cuts: int, x: float) -> int:
-    """How many of the 63 boundaries are <= x."""
+    """How many of the 127 boundaries are <= x."""
     bucket = 0
-    for step in (32, 16, 8, 4, 2, 1):
+    for step in (64, 32, 16, 8, 4, 2, 1):
         bucket += step if peek(reals, cuts + bucket + step - 1) <= x else 0
     return bucket
 

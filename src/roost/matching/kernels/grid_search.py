@@ -1,4 +1,4 @@
-"""Which boxes of a grid hold an event: the four steps that `grid` describes."""
+"""Which boxes of a grid hold an event: the steps that `grid` describes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from roost.matching.kernels.grid_layout import (
     BUCKETS,
     LANES,
     ONES,
+    ROWS,
     TOP,
     Reals,
     bucket_of,
@@ -17,7 +18,7 @@ from roost.matching.kernels.grid_layout import (
 )
 from roost.matching.kernels.group import CAPACITY, CUTS, DIMENSIONS, LEAVES, ROOT, SUMMARY
 from roost.matching.kernels.heap import SCRATCH, Cells
-from roost.matching.kernels.jit import kernel, lowest_bit, peek, poke
+from roost.matching.kernels.jit import boxes_around, kernel, lowest_bit, peek, poke
 
 # `out` must have room for so many ids more than the index has filters.
 OVERRUN = 1
@@ -40,23 +41,51 @@ def holds(reals: Reals, bounds: int, dimensions: int) -> int:
 def take(cells: Cells, reals: Reals, group: int, exact: bool, out: Cells, n: int) -> int:
     """Append the ids of all boxes that hold the numbers in the scratch cells; the new n."""
     dimensions = peek(cells, group + DIMENSIONS)
-    level_words = level_words_for(dimensions)
+    # Behind the numbers: the event's place in the summary a dimension, and its levels.
     places = SCRATCH + 2 * dimensions
     levels = places + dimensions
     _place_event(cells, reals, group, places, levels)
     visits = peek(cells, group + SUMMARY)
     visits += dimensions * BUCKETS * words_for(peek(cells, group + CAPACITY))
-    end = _find_candidates(cells, group, places, visits)
-    if exact and level_words == 1:
-        return _take_by_levels(cells, reals, visits, end, peek(cells, levels), dimensions, out, n)
-    for at in range(visits, end, 3):
-        n = _take_by_bounds(cells, reals, at, 1 + 2 * level_words, dimensions, out, n)
+    end = _find_leaves(cells, group, places, visits)
+    root, level_words = peek(cells, group + ROOT), level_words_for(dimensions)
+    for at in range(visits, end):
+        leaf = root + peek(cells, at)
+        keys = peek(cells, leaf)
+        near, sure = boxes_around(
+            cells, keys + ROWS, keys + 2 * ROWS, peek(cells, levels), TOP, ONES
+        )
+        for w in range(1, level_words):
+            column = keys + ROWS + 2 * ROWS * w
+            also_near, also_sure = boxes_around(
+                cells, column, column + ROWS, peek(cells, levels + w), TOP, ONES
+            )
+            near &= also_near
+            sure &= also_sure
+        if near != sure or not exact:
+            bounds = peek(cells, leaf + peek(cells, group + CAPACITY))
+            sure = _sure_by_bounds(reals, bounds, near, sure if exact else np.int64(0), dimensions)
+        while sure != 0:
+            poke(out, n, peek(cells, keys + lowest_bit(sure)))
+            n += 1
+            sure &= sure - 1
     return n
 
 
 @kernel
+def _sure_by_bounds(reals: Reals, bounds: int, near: int, sure: int, dimensions: int) -> int:
+    """The rows that hold the event, of those that may: compares the numbers where it is not yet sure."""
+    doubt = near & ~sure
+    while doubt != 0:
+        row = lowest_bit(doubt)
+        doubt &= doubt - 1
+        sure |= holds(reals, bounds + 2 * dimensions * row, dimensions) << row
+    return sure
+
+
+@kernel
 def _place_event(cells: Cells, reals: Reals, group: int, places: int, levels: int) -> None:
-    """Write down the event's place in tables and summary a dimension, and the words of its levels."""
+    """Write down the event's place in the summary a dimension, and the words of its levels."""
     dimensions = peek(cells, group + DIMENSIONS)
     cuts = peek(cells, group + CUTS)
     word, shift = ONES, 0
@@ -73,78 +102,16 @@ def _place_event(cells: Cells, reals: Reals, group: int, places: int, levels: in
 
 
 @kernel
-def _find_candidates(cells: Cells, group: int, places: int, visits: int) -> int:
-    """List the leaves that the summary admits, each by its rows, its bounds and its candidates."""
+def _find_leaves(cells: Cells, group: int, places: int, visits: int) -> int:
+    """List the leaves that the summary admits from `visits` on; where the list ends."""
     dimensions = peek(cells, group + DIMENSIONS)
-    root, capacity = peek(cells, group + ROOT), peek(cells, group + CAPACITY)
-    summary, words = peek(cells, group + SUMMARY), words_for(capacity)
-    end = visits
+    summary, words = peek(cells, group + SUMMARY), words_for(peek(cells, group + CAPACITY))
     for w in range(words_for(peek(cells, group + LEAVES))):
         visit = peek(cells, summary + peek(cells, places) * words + w)
         for d in range(1, dimensions):
             visit &= peek(cells, summary + peek(cells, places + d) * words + w)
         while visit != 0:
-            poke(cells, end, w * 64 + lowest_bit(visit))
-            end += 3
+            poke(cells, visits, w * 64 + lowest_bit(visit))
+            visits += 1
             visit &= visit - 1
-    kept = visits
-    for at in range(visits, end, 3):
-        leaf = root + peek(cells, at)
-        table = peek(cells, leaf + 2 * capacity)
-        word = np.int64(-1)
-        for d in range(dimensions):
-            word &= peek(cells, table + peek(cells, places + d))
-        poke(cells, kept, peek(cells, leaf))
-        poke(cells, kept + 1, peek(cells, leaf + capacity))
-        poke(cells, kept + 2, word)
-        kept += 3 * np.int64(word != 0)
-    return kept
-
-
-@kernel
-def _take_by_levels(
-    cells: Cells,
-    reals: Reals,
-    visits: int,
-    end: int,
-    value: int,
-    dimensions: int,
-    out: Cells,
-    n: int,
-) -> int:
-    """Take the candidates whose levels hold the event's, for up to four dimensions.
-
-    Without branches inside: which rows hold an event is what a processor cannot guess. A leaf in which
-    a level is equal, which is rare, is looked at once more.
-    """
-    value_top = value | TOP
-    for at in range(visits, end, 3):
-        rows, word = peek(cells, at), peek(cells, at + 2)
-        before, equal = n, np.int64(0)
-        while word != 0:
-            row = rows + 3 * lowest_bit(word)
-            word &= word - 1
-            # In each lane: 0x8000 + how far the event is inside.
-            above, below = value_top - peek(cells, row + 1), peek(cells, row + 2) - value
-            inside = above & below
-            equal |= inside ^ ((above - ONES) & (below - ONES))
-            # Written in any case, and kept by counting it.
-            poke(out, n, peek(cells, row))
-            n += np.int64(inside & TOP == TOP)
-        if equal & TOP != 0:
-            n = _take_by_bounds(cells, reals, at, 3, dimensions, out, before)
-    return n
-
-
-@kernel
-def _take_by_bounds(
-    cells: Cells, reals: Reals, at: int, stride: int, dimensions: int, out: Cells, n: int
-) -> int:
-    """Take the candidates of one leaf whose bounds hold the event's numbers."""
-    rows, bounds, word = peek(cells, at), peek(cells, at + 1), peek(cells, at + 2)
-    while word != 0:
-        row = lowest_bit(word)
-        word &= word - 1
-        poke(out, n, peek(cells, rows + stride * row))
-        n += holds(reals, bounds + 2 * dimensions * row, dimensions)
-    return n
+    return visits

@@ -90,6 +90,60 @@ def poke(_context: Any, array: Any, index: Any, value: Any) -> Any:
     return types.void(array, types.int64, array.dtype), generate
 
 
+_LANES = 8
+
+
+@intrinsic
+def boxes_around(
+    _context: Any, cells: Any, lows: Any, highs: Any, value: Any, top: Any, ones: Any
+) -> Any:
+    """Which of 64 rows hold a value, as two words with a bit a row: touching or inside, and inside.
+
+    The rows' lows and highs stand in `cells` from positions `lows` and `highs`; all are words of several
+    small numbers (see `grid_layout`). Eight rows are compared at a time, with vector instructions where
+    the machine has them.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array, low_at, high_at, value, top, ones = args
+        data = context.make_array(signature.args[0])(context, builder, array).data
+        word = ir.IntType(64)
+        vector = ir.VectorType(word, _LANES)
+
+        def spread(x: Any) -> Any:
+            one = builder.insert_element(ir.Constant(vector, ir.Undefined), x, word(0))
+            return builder.shuffle_vector(
+                one,
+                ir.Constant(vector, ir.Undefined),
+                ir.Constant(ir.VectorType(ir.IntType(32), _LANES), [0] * _LANES),
+            )
+
+        def load(at: Any) -> Any:
+            place = builder.gep(data, [at], inbounds=True)
+            return builder.load(builder.bitcast(place, vector.as_pointer()), align=8)
+
+        values, tops, one_each = spread(value), spread(top), spread(ones)
+        values_top = builder.or_(values, tops)
+
+        def bits(inside: Any, first: int) -> Any:
+            all_set = builder.icmp_unsigned("==", builder.and_(inside, tops), tops)
+            mask = builder.zext(builder.bitcast(all_set, ir.IntType(_LANES)), word)
+            return builder.shl(mask, word(first))
+
+        near, sure = word(0), word(0)
+        for first in range(0, 64, _LANES):
+            above = builder.sub(values_top, load(builder.add(low_at, word(first))))
+            below = builder.sub(load(builder.add(high_at, word(first))), values)
+            inner = builder.and_(builder.sub(above, one_each), builder.sub(below, one_each))
+            near = builder.or_(near, bits(builder.and_(above, below), first))
+            sure = builder.or_(sure, bits(inner, first))
+        return context.make_tuple(builder, signature.return_type, (near, sure))
+
+    number = types.int64
+    pair = types.UniTuple(number, 2)
+    return pair(cells, number, number, number, number, number), generate
+
+
 @intrinsic
 def move(_context: Any, target: Any, at: Any, source: Any, start: Any, count: Any) -> Any:
     """`target[at : at + count] = source[start : start + count]` for two arrays that do not overlap."""

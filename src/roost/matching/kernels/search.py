@@ -291,7 +291,8 @@ def match_many(
     """Match events from `start` until all are done or `out` may not hold the next one; how far it came.
 
     Each row of `codes` has a code an event: a token, NO_TOKENS, or below that the number of a span of
-    `lists` that holds several; `lower` and `upper` hold the numbers of the first slot, then of the second, and so on.
+    `lists` that holds several; `lower` and `upper` hold the numbers of the first slot, then of the
+    second, and so on.
     """
     events = len(offsets) - 1
     reals = cells.view(np.float64)

@@ -1,0 +1,145 @@
+"""`roost bench`: measures, and says where it was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from roost.bench.sizes import EVENTS, MATCH_RUNS, SEED, SUBSCRIPTIONS
+from roost.cli.console import people, print_json
+
+if TYPE_CHECKING:
+    from roost.bench.report import Result, Table
+
+EXAMPLES = """\b
+Examples:
+  roost bench
+  roost bench --write docs/BENCHMARKS.md
+  roost bench match --workload stock --subscriptions 100000
+"""
+MATCH_EXAMPLES = """\b
+index is Roost's, scan compares all subscriptions by NumPy, naive asks one after the other.
+
+\b
+Examples:
+  roost bench match
+  roost bench match --workload stock --subscriptions 1000000 --churn 10000
+  roost bench match --workload stock --subscriptions 100000 --json
+"""
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Write = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        dir_okay=False,
+        help="Also write the section of this benchmark in a Markdown file.",
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of the workload.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    bench = typer.Typer(
+        invoke_without_command=True,
+        rich_markup_mode=None,
+        help="Measure how fast Roost is, here.",
+        epilog=EXAMPLES,
+    )
+    bench.callback()(run_all)
+    bench.command("match", epilog=MATCH_EXAMPLES)(run_match)
+    app.add_typer(bench, name="bench")
+
+
+def run_all(
+    context: typer.Context, seed: Seed = SEED, json_: Json = False, write: Write = None
+) -> None:
+    """Every benchmark at its usual sizes."""
+    if context.invoked_subcommand is not None:
+        if json_ or write or seed != SEED:
+            raise typer.BadParameter(
+                f"give options after the command: roost bench {context.invoked_subcommand} --json"
+            )
+        return
+    from roost.bench import match
+    from roost.bench.report import merged
+    from roost.bench.timing import progress
+
+    check_writable(write)
+    results = []
+    for workload, subscriptions, churn in MATCH_RUNS:
+        with progress() as say:
+            result = match.run(workload, subscriptions, EVENTS, seed, churn, say)
+        results.append(result)
+        publish(result, match.table(result), write, quiet=json_)
+    if json_:
+        print_json(merged(results))
+
+
+def run_match(
+    workload: Annotated[
+        Literal["bluedove", "stock"],
+        typer.Option(help="Four ranges of numbers, or subscriptions to stock quotes."),
+    ] = "bluedove",
+    subscriptions: Annotated[int, typer.Option(min=1, help="How many.")] = SUBSCRIPTIONS,
+    events: Annotated[int, typer.Option(min=1, help="How many.")] = EVENTS,
+    seed: Seed = SEED,
+    churn: Annotated[
+        int,
+        typer.Option(min=0, metavar="N", help="Also match while N subscriptions/s are replaced."),
+    ] = 0,
+    json_: Json = False,
+    write: Write = None,
+) -> None:
+    """Measure matching: events a second, additions and removals, memory, start-up."""
+    from roost.bench import match
+    from roost.bench.timing import progress
+
+    check_writable(write)
+    with progress() as say:
+        result = match.run(workload, subscriptions, events, seed, churn, say)
+    publish(result, match.table(result), write, quiet=json_)
+    if json_:
+        print_json(result)
+
+
+def check_writable(path: Path | None) -> None:
+    """Refuses before measuring, not after."""
+    from roost.errors import UserError
+
+    if path is not None and not path.parent.is_dir():
+        raise UserError(f"{path}: there is no folder {path.parent}")
+
+
+def publish(result: Result, table: Table, write: Path | None, *, quiet: bool) -> None:
+    """Prints the table, unless quiet, and writes it to a file, if asked."""
+    import datetime
+
+    from roost.bench import report
+
+    today = datetime.datetime.now(datetime.UTC).date()
+    if not quiet:
+        show(table, report.provenance(result, today))
+    if write is not None:
+        report.write(write, table, result, today)
+
+
+def show(table: Table, provenance: str) -> None:
+    """The table for a terminal."""
+    from rich import table as rich
+    from rich.padding import Padding
+
+    console = people()
+    console.print(table.title, style="bold")
+    grid = rich.Table()
+    for number, column in enumerate(table.columns):
+        grid.add_column(column, justify="right" if number else "left")
+    for row in table.rows:
+        grid.add_row(*row)
+    console.print(grid)
+    for note in table.notes:
+        console.print(Padding(note, (0, 0, 0, 2)))
+    console.print(Padding(provenance, (0, 0, 1, 2), style="dim"))

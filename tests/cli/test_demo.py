@@ -1,0 +1,94 @@
+"""`roost demo`, and the help of every command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from roost.cli import demo
+from roost.language import contradictions
+from roost.matching import Naive
+from tests.cli.support import Roost
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "SPEED_SUBSCRIPTIONS", 100)
+    monkeypatch.setattr(demo, "SPEED_EVENTS", 10)
+    monkeypatch.setattr(demo, "SPEED_BUDGET_S", 0.01)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_the_demo_shows_everything(roost: Roost) -> None:
+    ran = roost("demo")
+    assert (ran.code, ran.err) == (0, "")
+    for words in (
+        "12 subscriptions",
+        "10 events, and who gets them",
+        "Why swing gets event 0",
+        "Why yahoo-dip does not get event 4",
+        "30.62 is not less than 30.5",
+        "How fast",
+        "What to try next",
+        "roost match --subscriptions subscriptions.ndjson --events events.ndjson",
+    ):
+        assert words in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 110
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_narrow_window_is_no_trouble(roost: Roost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    assert roost("demo").code == 0
+
+
+def test_the_sample_is_worth_showing() -> None:
+    subscriptions, events = demo.sample()
+    naive = Naive()
+    for position, subscription in enumerate(subscriptions.values()):
+        assert not any(map(contradictions, subscription.filters))
+        naive.add(position, subscription)
+    matched = [set(naive.match(event).tolist()) for event in events]
+    assert set().union(*matched) == set(range(len(subscriptions))), "everyone gets something"
+    assert set() in matched, "not everything is wanted"
+    ids = list(subscriptions)
+    assert ids.index(demo.MATCH[0]) in matched[demo.MATCH[1]]
+    assert ids.index(demo.NEAR_MISS[0]) not in matched[demo.NEAR_MISS[1]]
+
+
+def test_the_files_can_be_saved_and_matched(roost: Roost, tmp_path: Path) -> None:
+    assert roost("demo", "--save", tmp_path).code == 0
+    subscriptions, events = (tmp_path / name for name in demo.FILES)
+    ran = roost("match", "--subscriptions", subscriptions, "--events", events)
+    assert ran.code == 0
+    assert len(ran.ndjson) == 10
+    ran = roost("demo", "--save", tmp_path)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"error: {subscriptions} is there already; choose another folder\n"
+    ran = roost("demo", "--save", tmp_path / "nowhere")
+    assert ran == (2, "", f"error: {tmp_path / 'nowhere'}: No such file or directory\n")
+
+
+@pytest.mark.parametrize("line", [line for line in demo.NEXT.splitlines() if "covers" in line])
+def test_what_to_try_next_works(roost: Roost, line: str) -> None:
+    import shlex
+
+    assert roost(*shlex.split(line)[1:]).code == 0
+
+
+@pytest.mark.parametrize("command", ["demo", "match", "explain", "covers", "bench", "bench match"])
+def test_every_help_has_an_example(roost: Roost, command: str) -> None:
+    ran = roost(*command.split(), "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert "Examples:" in ran.out
+    assert f"roost {command}" in ran.out.partition("Examples:")[2]
+
+
+def test_the_demo_as_a_process() -> None:
+    command = [sys.executable, "-m", "roost", "demo", "--help"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0
+    assert "roost demo --save ." in ran.stdout
