@@ -102,7 +102,16 @@ def test_spans(text: str, span: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["x present", "x <= inf", "x != 3", "x in (1, 2)", "x in (1, true)", "x prefix 'a'"]
+    "text",
+    [
+        "x present",
+        "x <= inf",
+        "x != 3",
+        "x > 1 and x != 3",
+        "x in (1, 2)",
+        "x in (1, true)",
+        "x prefix 'a'",
+    ],
 )
 def test_others(text: str) -> None:
     assert list(tables(text).others) == ["x"]

@@ -5,5 +5,7 @@ BATCH = 4_096
 EVENTS = 4 * BATCH
 SUBSCRIPTIONS = 40_000
 
+POSET_SUBSCRIPTIONS = 100_000
+
 # What `roost bench` runs of the match benchmark: workload, subscriptions, subscriptions replaced/s.
 MATCH_RUNS = (("bluedove", 40_000, 0), ("stock", 100_000, 0), ("stock", 1_000_000, 10_000))

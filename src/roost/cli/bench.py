@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from roost.bench.sizes import EVENTS, MATCH_RUNS, SEED, SUBSCRIPTIONS
+from roost.bench.sizes import EVENTS, MATCH_RUNS, POSET_SUBSCRIPTIONS, SEED, SUBSCRIPTIONS
 from roost.cli.console import people, print_json
 
 if TYPE_CHECKING:
@@ -27,6 +27,12 @@ Examples:
   roost bench match
   roost bench match --workload stock --subscriptions 1000000 --churn 10000
   roost bench match --workload stock --subscriptions 100000 --json
+"""
+
+POSET_EXAMPLES = """\b
+Examples:
+  roost bench poset
+  roost bench poset --subscriptions 10000 --json
 """
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -51,6 +57,7 @@ def register(app: typer.Typer) -> None:
     )
     bench.callback()(run_all)
     bench.command("match", epilog=MATCH_EXAMPLES)(run_match)
+    bench.command("poset", epilog=POSET_EXAMPLES)(run_poset)
     app.add_typer(bench, name="bench")
 
 
@@ -64,7 +71,7 @@ def run_all(
                 f"give options after the command: roost bench {context.invoked_subcommand} --json"
             )
         return
-    from roost.bench import match
+    from roost.bench import match, poset
     from roost.bench.report import merged
     from roost.bench.timing import progress
 
@@ -75,6 +82,10 @@ def run_all(
             result = match.run(workload, subscriptions, EVENTS, seed, churn, say)
         results.append(result)
         publish(result, match.table(result), write, quiet=json_)
+    with progress() as say:
+        result = poset.run(POSET_SUBSCRIPTIONS, seed, say)
+    results.append(result)
+    publish(result, poset.table(result), write, quiet=json_)
     if json_:
         print_json(merged(results))
 
@@ -102,6 +113,24 @@ def run_match(
     with progress() as say:
         result = match.run(workload, subscriptions, events, seed, churn, say)
     publish(result, match.table(result), write, quiet=json_)
+    if json_:
+        print_json(result)
+
+
+def run_poset(
+    subscriptions: Annotated[int, typer.Option(min=1, help="How many.")] = POSET_SUBSCRIPTIONS,
+    seed: Seed = SEED,
+    json_: Json = False,
+    write: Write = None,
+) -> None:
+    """Measure the covering poset: insertions and removals a second, and how they grow."""
+    from roost.bench import poset
+    from roost.bench.timing import progress
+
+    check_writable(write)
+    with progress() as say:
+        result = poset.run(subscriptions, seed, say)
+    publish(result, poset.table(result), write, quiet=json_)
     if json_:
         print_json(result)
 

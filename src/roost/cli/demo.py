@@ -60,6 +60,7 @@ def demo(
     show_subscriptions(console, subscriptions)
     show_matches(console, subscriptions, events)
     show_why(console, subscriptions, events)
+    show_covering(console, subscriptions)
     show_speed(console)
     show_next(console)
 
@@ -156,6 +157,31 @@ def show_why(console: Console, subscriptions: dict[str, Subscription], events: l
         console.print(f"Why {id_} {gets} event {number}", style="bold")
         console.print(outcome_table(explain(subscription.filters[0], event)))
         console.print(verdict_of(subscription, event) + "\n")
+
+
+def show_covering(console: Console, subscriptions: dict[str, Subscription]) -> None:
+    """What a broker has to ask its neighbours for, and what that covers."""
+    from rich.tree import Tree
+
+    from roost.matching import Poset
+
+    ids = list(subscriptions)
+    poset = Poset()
+    for position, subscription in enumerate(subscriptions.values()):
+        poset.insert(position, subscription)
+
+    def grow(tree: Tree, position: int) -> None:
+        branch = tree.add(ids[position])
+        for child in poset.children(position):
+            grow(branch, child)
+
+    tree = Tree(
+        f"Of these, a broker asks its neighbours for {len(poset.css())}; those cover the others"
+    )
+    for position in poset.css():
+        grow(tree, position)
+    console.print(tree)
+    console.print()
 
 
 def show_speed(console: Console) -> None:

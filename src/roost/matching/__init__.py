@@ -1,7 +1,8 @@
 """Matching: which subscriptions does an event match?
 
-`Matcher` is the contract, `Naive` the obvious implementation and `Index` the fast one. Importing this
-package is cheap; the fast index is loaded when it is first asked for.
+`Matcher` is the contract, `Naive` the obvious implementation and `Index` the fast one; `Poset` knows which
+subscriptions cover which. Importing this package is cheap: the last two are loaded when they are first
+asked for.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from roost.matching.naive import Naive
 
 if TYPE_CHECKING:
     from roost.matching.index import Index
+    from roost.matching.poset import Poset
 
-__all__ = ["DuplicateIdError", "Ids", "Index", "Matcher", "Naive", "UnknownIdError"]
+__all__ = ["DuplicateIdError", "Ids", "Index", "Matcher", "Naive", "Poset", "UnknownIdError"]
 
 
 def __getattr__(name: str) -> Any:
@@ -22,4 +24,8 @@ def __getattr__(name: str) -> Any:
         from roost.matching.index import Index  # noqa: PLC0415 (see above)
 
         return Index
+    if name == "Poset":
+        from roost.matching.poset import Poset  # noqa: PLC0415
+
+        return Poset
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

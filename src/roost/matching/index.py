@@ -33,6 +33,7 @@ from roost.matching.store import Store
 from roost.matching.vocabulary import Attribute
 
 _EXACT_MIN = -EXACT_INT
+_MANY_ATTRIBUTES = 24
 # Answers of `match` are slices of arrays of at least so many ids, one after the other.
 _ANSWERS = 1 << 14
 
@@ -67,6 +68,8 @@ class Index:
         self._bounds_of: dict[str, _Bounds] = {}
         self._match_one: Callable[..., int]
         self._event: Ids
+        self._frame: Ids
+        self._many = False  # whether to look only for attributes that the event has
         self._token_view: memoryview[Any]
         self._number_view: memoryview[Any]
         self._revision = -1  # of the store's attributes, when these were made
@@ -165,14 +168,13 @@ class Index:
 
     def match(self, event: Event) -> Ids:
         """The ids of the subscriptions that the event matches, each once."""
-        store = self._store
-        if self._revision != store.revision:
+        if self._revision != self._store.revision:
             self._refresh()
         numbers, tokens = self._number_view, self._token_view
         n = 1  # token 0 stands at the front for good
         get = event.attributes.get
         words, bounds = self._words, self._bounds
-        if len(words) + len(bounds) > 2 * len(event.attributes):
+        if self._many:
             words, bounds = self._narrowed(event)
         for name, token_of in words:
             # No word equals a number, a bool or None, so their kind need not be asked for.
@@ -200,11 +202,11 @@ class Index:
         out, start = self._out, self._used
         if len(out) - start < self._out_size:
             out, start = self._renew_out(), 0
-        end = self._used = self._match_one(store.cells, store.directory, self._event, n, out, start)
+        end = self._used = self._match_one(self._frame, n, start)
         return self._resolved(out[start:end], event) if self._odd else out[start:end]
 
     def _narrowed(self, event: Event) -> tuple[list[_Words], list[_Bounds]]:
-        """What of `_words` and `_bounds` the event has; for an index that knows many attributes."""
+        """What of `_words` and `_bounds` the event has."""
         words, bounds = self._words_of, self._bounds_of
         return (
             [words[name] for name in event.attributes if name in words],
@@ -289,7 +291,11 @@ class Index:
     def _renew_out(self) -> Ids:
         """A new array for answers; those that were given out keep the old one."""
         self._out = np.empty(self._out_size + _ANSWERS, np.int64)
+        self._frame = self._new_frame()
         return self._out
+
+    def _new_frame(self) -> Ids:
+        return search.frame_of(self._store.cells, self._store.directory, self._event, self._out)
 
     def _refresh(self) -> None:
         """Bring what `match` uses up to date after a change of the attributes."""
@@ -304,6 +310,8 @@ class Index:
         self._words = list(self._words_of.values())
         self._bounds = list(self._bounds_of.values())
         self._others = [a for a in attributes if a.tokens and not a.words_only]
-        search.match_one(store.cells, store.directory, self._event, 0, self._out, 0)
+        self._many = len(attributes) > _MANY_ATTRIBUTES
+        self._frame = self._new_frame()
+        search.match_one(self._frame, 0, 0)
         self._match_one = direct(search.match_one)
         self._revision = store.revision

@@ -19,18 +19,21 @@ narrowest one. It is kept beside the graph, so that it costs the others nothing.
 Orders are deterministic. The CSS stands in the order in which nodes became uncovered; nodes in any other
 answer stand by age, the oldest first.
 
-What it costs. Finding a node's place goes through access keys (see `poset_candidates`), not through all
-nodes. With s the groups of equal shape that share an access key with the subscription:
+What it costs. There are two ways to a new node's place, and the one that promises to be shorter is tried
+first: through access keys to groups of nodes of one shape (see `poset_candidates`), or along the edges, which
+is given up when it has taken as many steps as there are such groups. Neither goes through all nodes.
 
-- its parents: the groups under its values and attributes, a bisection each: O(s log n);
-- its children: the groups that have the least common thing it asks for, a bisection each. `symbol = 'IBM'`
-  sees the groups of IBM only; `volume > 1000` has to see all groups that speak of volume, so this grows
-  with the number of distinct symbols, not with the number of subscriptions;
-- then the edges that change: the parents times the children.
+- Its parents: the groups under its values and attributes, each a bisection, or the nodes that cover it and
+  their children. For `symbol = 'IBM' and volume > 1000` these are a handful whatever the number of nodes.
+- Its children: those near its parents, or the groups with the rarest of its demands, each a bisection.
+  `symbol = 'IBM'` sees the groups of IBM. The first `volume > 1000` has to see all groups that speak of
+  volume, so it costs in proportion to the distinct symbols; one among others sees its neighbours.
+- Then the edges that change: the parents times the children.
 
-Linear in the nodes concerned, rather than logarithmic: conjunctions with several free ends within one shape
-(but in NumPy), disjunctions with an access key in common, and distinct conditions on one attribute that are
-neither equalities nor intervals (prefixes, lists). Another id for a node that is there is O(1).
+Linear in the nodes concerned: conjunctions with several free ends within one shape (but in NumPy), and
+disjunctions with an access key in common. In the worst case, so are distinct conditions on one attribute that
+are neither equalities nor intervals (prefixes, lists), each of which is a shape of its own. One more id for a
+node that is there is O(1), and so is its removal. The CSS is at hand at any time.
 """
 
 from __future__ import annotations
@@ -177,8 +180,8 @@ class Poset:
         """The narrowest nodes that cover these parts."""
         effort = self._candidates.covering_effort(parts)
         if len(self._css) < effort:
-            # Many distinct conditions on one attribute share an access key, but few of them are wide.
-            found = _climb_down((self._nodes[id_] for id_ in self._css), parts, effort)
+            # Of many conditions on one attribute, few are wide: it is shorter to come from those.
+            found = _last_covering((self._nodes[id_] for id_ in self._css), parts, effort)
             if found is not None:
                 return found
         return _minimal(self._candidates.covering(parts))
@@ -206,9 +209,9 @@ class Poset:
         """The children-to-be of a new node."""
         found = None
         if above:
-            # Near the parents, most often; but they may cover a lot that the new node does not.
+            # They are near, most often; but the parents may cover a lot that the new node does not.
             start = min(above, key=_child_count)
-            found = _search_down(start, node, self._candidates.covered_effort(node.parts))
+            found = _first_covered(start, node, self._candidates.covered_effort(node.parts))
         if found is None:
             found = self._candidates.covered(node.parts)
         return [
@@ -319,8 +322,8 @@ def _minimal(nodes: list[Node]) -> list[Node]:
     return minimal
 
 
-def _climb_down(roots: Iterable[Node], parts: Parts, limit: int) -> list[Node] | None:
-    """The last nodes that cover `parts` on all ways down from the roots; None beyond the limit."""
+def _last_covering(roots: Iterable[Node], parts: Parts, limit: int) -> list[Node] | None:
+    """The last nodes that cover `parts` on the ways down from the roots; None beyond the limit."""
     found: dict[Node, None] = {}
     passed = {root: None for root in roots if parts_cover(root.parts, parts)}
     waiting = list(passed)
@@ -339,10 +342,10 @@ def _climb_down(roots: Iterable[Node], parts: Parts, limit: int) -> list[Node] |
     return list(found)
 
 
-def _search_down(start: Node, node: Node, limit: int) -> list[Node] | None:
-    """Descendants of `start` that `node` covers, the maximal ones among them; None beyond the limit.
+def _first_covered(start: Node, node: Node, limit: int) -> list[Node] | None:
+    """The first nodes that `node` covers on the ways down from `start`; None beyond the limit.
 
-    Whatever lies between `start` and a maximal one is not covered, so what is covered need not be passed.
+    The maximal ones are among them: nothing between `start` and such a one is covered.
     """
     found: dict[Node, None] = {}
     passed: dict[Node, None] = {start: None}

@@ -8,7 +8,7 @@ group one covers the other just if none of its keys is greater.
 - No axis or one: a `_Chain`. Each member covers all that follow; so of those that cover a given filter only
   the last can be a minimal one, of those that it covers only the first a maximal one, and both are
   found by bisection.
-- Several axes: `_Boxes`. All keys are compared, in NumPy.
+- Several axes: `_Boxes`. Each key of each member is compared, in NumPy.
 - A disjunction of several conjunctions is a `_Mixture`, a group of its own.
 
 A group is found through two tables. They follow from what covering means, attribute by attribute: whatever a
@@ -17,7 +17,7 @@ filter demands of an attribute, all that it covers demand the same or more of it
 - `_access`, for what covers a filter: each group stands under one of its demands, which the filter must
   share. That is `(name, value)` for a point and `(name,)` for anything else.
 - `_mentions`, for what a filter covers: each group stands under all of its demands, of which the filter's
-  must be some; the shortest list is gone through.
+  must be some; the shortest of their lists is gone through.
 
 A mixture enters `_access` by each of its parts, as any of them may be the one that covers, and `_mentions` by
 its first, which must be covered like all the others.
@@ -26,6 +26,7 @@ its first, which must be covered like all the others.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -160,7 +161,7 @@ class _Group(Protocol[T]):
         """Of its items that cover all of `parts`, at least the minimal ones."""
 
     def covered(self, part: Conjunct, parts: Parts) -> list[T]:
-        """Of its items that `part` covers (or all of `parts` together), at least the maximal ones."""
+        """Of its items that `part` covers, or `parts` together, at least the maximal ones."""
 
 
 class _Mixture(Generic[T]):
@@ -178,8 +179,8 @@ class _Mixture(Generic[T]):
         return self._items if parts_cover(parts, self._parts) else []
 
 
-class _Shaped(Generic[T]):
-    """Conjunctions of one shape."""
+class _Shaped(ABC, Generic[T]):
+    """Conjunctions of one shape, no two of them equivalent."""
 
     def __init__(self, shape: Shape, first: Conjunct) -> None:
         self.access_keys: list[AccessKey] = []
@@ -191,20 +192,25 @@ class _Shaped(Generic[T]):
         for i, (name, upper) in enumerate(shape.axes):
             self.places.setdefault(name, {})[upper] = i
 
+    @abstractmethod
     def add(self, item: T, part: Conjunct) -> None:
-        raise NotImplementedError
+        """Enter an item."""
 
+    @abstractmethod
     def remove(self, item: T, part: Conjunct) -> None:
-        raise NotImplementedError
+        """Take out an item that was entered with this part."""
 
+    @abstractmethod
     def same(self, part: Conjunct) -> T | None:
-        raise NotImplementedError
+        """The item that has the keys of `part`, which is of this shape."""
 
+    @abstractmethod
     def covering(self, parts: Parts) -> list[T]:
-        raise NotImplementedError
+        """Of its items that cover all of `parts`, at least the minimal ones."""
 
+    @abstractmethod
     def covered(self, part: Conjunct, parts: Parts) -> list[T]:
-        raise NotImplementedError
+        """Of its items that `part` covers, at least the maximal ones."""
 
     def keys_of(self, part: Conjunct) -> list[Number]:
         """The keys of a conjunction of this shape."""

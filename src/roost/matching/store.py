@@ -28,7 +28,7 @@ GroupKey = tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...], int]
 
 _INF = float("inf")
 # In cells. Growing moves no data (the system remaps the pages), so the steps need not double.
-_GROWTH_MAX = 4 << 20
+_GROWTH_MAX = 1 << 19
 
 
 class Store:
@@ -38,7 +38,8 @@ class Store:
         self.cells: Cells = new_heap(0)
         self.directory: Cells = np.zeros(2 * 16, np.int64)
         self.attributes: dict[str, Attribute] = {}
-        self.revision = 0  # changes with the attributes, and with how one is read
+        # Changes with the attributes, with how one is read, and when an array moves.
+        self.revision = 0
         self._slots: list[Attribute | None] = []
         # What each token stands for, and how many groups speak of it; token 0 is every event's.
         self._meanings: list[tuple[Attribute, ValueSet] | None] = [None]
@@ -76,6 +77,7 @@ class Store:
             self._users.append(0)
             if 2 * token >= len(self.directory):
                 self.directory.resize(2 * len(self.directory), refcheck=False)
+                self.revision += 1
         self._meanings[token] = (attribute, admitted)
         reading = attribute.reading
         attribute.add(admitted, token)
@@ -166,6 +168,7 @@ class Store:
         """Make the heap larger. No kernel may be running and no view of the array may be held."""
         size = len(self.cells)
         self.cells.resize(size + min(size, _GROWTH_MAX), refcheck=False)
+        self.revision += 1
         self._grow_if_needed()
 
     def _grow_if_needed(self) -> None:

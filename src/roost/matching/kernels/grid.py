@@ -27,9 +27,11 @@ from numpy.typing import NDArray
 from roost.matching.kernels import idmap
 from roost.matching.kernels.grid_layout import (
     BUCKETS,
+    CUTS_CELLS,
     LANES,
     LEVEL_BITS,
     LEVEL_MAX,
+    PIVOTS,
     ROWS,
     TOP,
     Reals,
@@ -75,7 +77,7 @@ def create(cells: Cells, group: int) -> int:
     """Make the group an empty grid; its first leaf. `requantise` must follow once there are rows."""
     cells[group + COUNT] = 0
     cells[group + LEAVES] = 0
-    cells[group + CUTS] = allocate(cells, 2 * BUCKETS * cells[group + DIMENSIONS])
+    cells[group + CUTS] = allocate(cells, CUTS_CELLS * cells[group + DIMENSIONS])
     _resize(cells, group, 8)
     return _empty_leaf(cells, group)
 
@@ -168,7 +170,7 @@ def _clear(cells: Cells, group: int) -> None:
         _release_leaf(cells, group, leaf)
     release(cells, root, index_cells(capacity, dimensions))
     release(cells, cells[group + SUMMARY], summary_cells(capacity, dimensions))
-    release(cells, cells[group + CUTS], 2 * BUCKETS * dimensions)
+    release(cells, cells[group + CUTS], CUTS_CELLS * dimensions)
     cells[group + LEAVES] = 0
     cells[group + CAPACITY] = 0
 
@@ -235,6 +237,9 @@ def requantise(cells: Cells, group: int) -> None:
         for b in range(BUCKETS - 1):
             # From the least to the greatest: the two outermost buckets, which have no levels, stay empty.
             reals[cuts + b] = ordered[b * (n - 1) // (BUCKETS - 2)] if n > 0 else 0.0
+        reals[cuts + BUCKETS - 1] = np.inf
+        for i in range(PIVOTS):
+            reals[cuts + 2 * BUCKETS + i] = reals[cuts + 8 * i + 7]
         for b in range(1, BUCKETS - 1):
             width = reals[cuts + b] - reals[cuts + b - 1]
             known = 0.0 < width < np.inf
@@ -423,11 +428,20 @@ def _split(cells: Cells, group: int, leaf: int) -> None:
 
 @kernel
 def _centre(cells: Cells, group: int, leaf: int, row: int, d: int) -> int:
-    """Twice the middle of a box in one dimension, in levels."""
+    """The middle of a box in one dimension, in units that make dimensions comparable.
+
+    A unit is a small part of the span in which nine tenths of the bounds lie; what is far out counts as
+    one such span away.
+    """
     reals = cells.view(np.float64)
     cuts, bounds = cuts_of(cells, group, d), bounds_of(cells, group, leaf, row) + 2 * d
-    low, high = reals[bounds], reals[bounds + 1]
-    return low_level(reals, cuts, low) + high_level(reals, cuts, high)
+    left, right = reals[cuts + BUCKETS // 20], reals[cuts + BUCKETS - BUCKETS // 20 - 2]
+    span = right - left
+    if not 0.0 < span < 1e300:
+        return 0
+    low = min(max(reals[bounds], left - span), right + span)
+    high = min(max(reals[bounds + 1], left - span), right + span)
+    return np.int64(((low - left) + (high - left)) / span * (1 << 20))
 
 
 @kernel

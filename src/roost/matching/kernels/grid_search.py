@@ -6,6 +6,7 @@ import numpy as np
 
 from roost.matching.kernels.grid_layout import (
     BUCKETS,
+    CUTS_CELLS,
     LANES,
     ONES,
     ROWS,
@@ -18,10 +19,18 @@ from roost.matching.kernels.grid_layout import (
 )
 from roost.matching.kernels.group import CAPACITY, CUTS, DIMENSIONS, LEAVES, ROOT, SUMMARY
 from roost.matching.kernels.heap import SCRATCH, Cells
-from roost.matching.kernels.jit import boxes_around, kernel, lowest_bit, peek, poke
+from roost.matching.kernels.jit import (
+    SQUEEZES,
+    boxes_around,
+    kernel,
+    lowest_bit,
+    peek,
+    poke,
+    take_marked,
+)
 
 # `out` must have room for so many ids more than the index has filters.
-OVERRUN = 1
+OVERRUN = 8
 
 
 @kernel
@@ -65,10 +74,13 @@ def take(cells: Cells, reals: Reals, group: int, exact: bool, out: Cells, n: int
         if near != sure or not exact:
             bounds = peek(cells, leaf + peek(cells, group + CAPACITY))
             sure = _sure_by_bounds(reals, bounds, near, sure if exact else np.int64(0), dimensions)
-        while sure != 0:
-            poke(out, n, peek(cells, keys + lowest_bit(sure)))
-            n += 1
-            sure &= sure - 1
+        if SQUEEZES:
+            n = take_marked(out, n, cells, keys, sure)
+        else:
+            while sure != 0:
+                poke(out, n, peek(cells, keys + lowest_bit(sure)))
+                n += 1
+                sure &= sure - 1
     return n
 
 
@@ -98,7 +110,7 @@ def _place_event(cells: Cells, reals: Reals, group: int, places: int, levels: in
         if shift == 64 or d == dimensions - 1:
             poke(cells, levels + d // LANES, word)
             word, shift = ONES, 0
-        cuts += 2 * BUCKETS
+        cuts += CUTS_CELLS
 
 
 @kernel

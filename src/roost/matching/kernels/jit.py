@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numba
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 
@@ -90,7 +91,59 @@ def poke(_context: Any, array: Any, index: Any, value: Any) -> Any:
     return types.void(array, types.int64, array.dtype), generate
 
 
+@intrinsic
+def words_at(_context: Any, address: Any) -> Any:
+    """A pointer to the words that stand at an address."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+
+    return types.CPointer(types.int64)(types.int64), generate
+
+
 _LANES = 8
+_PAIR = types.UniTuple(types.int64, 2)
+
+
+class _Boxes:
+    """The comparison of a value with 64 rows, eight at a time (see `boxes_around`)."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any, args: Any) -> None:
+        array, self.lows, self.highs, value, top, ones = args
+        self.builder = builder
+        self.data = context.make_array(signature.args[0])(context, builder, array).data
+        self.word = ir.IntType(64)
+        self.vector = ir.VectorType(self.word, _LANES)
+        self.values, self.tops, self.ones = (
+            self._spread(value),
+            self._spread(top),
+            self._spread(ones),
+        )
+        self.values_top = builder.or_(self.values, self.tops)
+
+    def _spread(self, x: Any) -> Any:
+        nothing = ir.Constant(self.vector, ir.Undefined)
+        first = ir.Constant(ir.VectorType(ir.IntType(32), _LANES), [0] * _LANES)
+        one = self.builder.insert_element(nothing, x, self.word(0))
+        return self.builder.shuffle_vector(one, nothing, first)
+
+    def _load(self, at: Any, lane: int) -> Any:
+        place = self.builder.gep(self.data, [self.builder.add(at, self.word(lane))], inbounds=True)
+        return self.builder.load(self.builder.bitcast(place, self.vector.as_pointer()), align=8)
+
+    def compare(self, lane: int) -> tuple[Any, Any]:
+        """Eight rows from `lane`: their tops stay if the value is within, and if it is inside."""
+        b = self.builder
+        above = b.sub(self.values_top, self._load(self.lows, lane))
+        below = b.sub(self._load(self.highs, lane), self.values)
+        return b.and_(above, below), b.and_(b.sub(above, self.ones), b.sub(below, self.ones))
+
+    def bits(self, compared: Any, lane: int) -> Any:
+        """A bit for each of the eight rows that kept all its tops, at its place in the word."""
+        kept = self.builder.and_(compared, self.tops)
+        mask = self.builder.icmp_unsigned("==", kept, self.tops)
+        byte = self.builder.bitcast(mask, ir.IntType(_LANES))
+        return self.builder.shl(self.builder.zext(byte, self.word), self.word(lane))
 
 
 @intrinsic
@@ -100,48 +153,59 @@ def boxes_around(
     """Which of 64 rows hold a value, as two words with a bit a row: touching or inside, and inside.
 
     The rows' lows and highs stand in `cells` from positions `lows` and `highs`; all are words of several
-    small numbers (see `grid_layout`). Eight rows are compared at a time, with vector instructions where
-    the machine has them.
+    small numbers (see `grid_layout`). Vector instructions are used where the machine has them.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array, low_at, high_at, value, top, ones = args
-        data = context.make_array(signature.args[0])(context, builder, array).data
-        word = ir.IntType(64)
-        vector = ir.VectorType(word, _LANES)
-
-        def spread(x: Any) -> Any:
-            one = builder.insert_element(ir.Constant(vector, ir.Undefined), x, word(0))
-            return builder.shuffle_vector(
-                one,
-                ir.Constant(vector, ir.Undefined),
-                ir.Constant(ir.VectorType(ir.IntType(32), _LANES), [0] * _LANES),
-            )
-
-        def load(at: Any) -> Any:
-            place = builder.gep(data, [at], inbounds=True)
-            return builder.load(builder.bitcast(place, vector.as_pointer()), align=8)
-
-        values, tops, one_each = spread(value), spread(top), spread(ones)
-        values_top = builder.or_(values, tops)
-
-        def bits(inside: Any, first: int) -> Any:
-            all_set = builder.icmp_unsigned("==", builder.and_(inside, tops), tops)
-            mask = builder.zext(builder.bitcast(all_set, ir.IntType(_LANES)), word)
-            return builder.shl(mask, word(first))
-
-        near, sure = word(0), word(0)
-        for first in range(0, 64, _LANES):
-            above = builder.sub(values_top, load(builder.add(low_at, word(first))))
-            below = builder.sub(load(builder.add(high_at, word(first))), values)
-            inner = builder.and_(builder.sub(above, one_each), builder.sub(below, one_each))
-            near = builder.or_(near, bits(builder.and_(above, below), first))
-            sure = builder.or_(sure, bits(inner, first))
+        boxes = _Boxes(context, builder, signature, args)
+        near, sure = boxes.word(0), boxes.word(0)
+        for lane in range(0, 64, _LANES):
+            within, inside = boxes.compare(lane)
+            near = builder.or_(near, boxes.bits(within, lane))
+            sure = builder.or_(sure, boxes.bits(inside, lane))
         return context.make_tuple(builder, signature.return_type, (near, sure))
 
+    return _PAIR(cells, *[types.int64] * 5), generate
+
+
+# Whether the machine can squeeze a vector in one instruction; elsewhere `take_marked` is no help.
+SQUEEZES: bool = "avx512f" in (config.CPU_FEATURES or "") or (
+    config.CPU_NAME is None and get_host_cpu_features().get("avx512f", False)
+)
+
+
+@intrinsic
+def take_marked(_context: Any, target: Any, at: Any, source: Any, start: Any, marks: Any) -> Any:
+    """Copy those of 64 words whose bit in `marks` is set; the position behind the last.
+
+    Eight words are squeezed at a time, and written whole: up to eight words behind the last are
+    written over. How many are marked is what a processor cannot guess; here it need not.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        to = context.make_array(signature.args[0])(context, builder, args[0]).data
+        of = context.make_array(signature.args[2])(context, builder, args[2]).data
+        position, first, word = args[1], args[3], ir.IntType(64)
+        vector, flags = ir.VectorType(word, _LANES), ir.VectorType(ir.IntType(1), _LANES)
+        squeeze = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(vector, [vector, flags, vector]),
+            f"llvm.experimental.vector.compress.v{_LANES}i64",
+        )
+        for lane in range(0, 64, _LANES):
+            byte = builder.trunc(builder.lshr(args[4], word(lane)), ir.IntType(_LANES))
+            place = builder.gep(of, [builder.add(first, word(lane))], inbounds=True)
+            words = builder.load(builder.bitcast(place, vector.as_pointer()), align=8)
+            squeezed = builder.call(
+                squeeze, [words, builder.bitcast(byte, flags), ir.Constant(vector, ir.Undefined)]
+            )
+            place = builder.gep(to, [position], inbounds=True)
+            builder.store(squeezed, builder.bitcast(place, vector.as_pointer()), align=8)
+            position = builder.add(position, builder.zext(builder.ctpop(byte), word))
+        return position
+
     number = types.int64
-    pair = types.UniTuple(number, 2)
-    return pair(cells, number, number, number, number, number), generate
+    return number(target, number, source, number, number), generate
 
 
 @intrinsic
