@@ -7,9 +7,9 @@ Each attribute that a satisfiable filter speaks of stands in just one of three t
     others   it must lie in any other set      name prefix 'A', price != 0, size in (1, 2), date present
 
 Whatever the spelling, a set of one value stands among the points (so `x >= 5 and x <= 5` is `x = 5`).
-Hence the first of these rules, which the access keys of `poset_candidates` rest on:
+That makes two rules exact, on which the access keys of `poset_candidates` rest:
 
-    a point is covered by a point only if they are equal, and covers nothing else;
+    a point covers an equal point, and nothing else;
     a span covers a set of numbers just if it holds the smallest and the largest of them.
 
 The tables say what `roost.language.covers` says, only faster; tests hold the two to each other.
@@ -64,9 +64,9 @@ class Conjunct:
         return all(other.lies_within(name, wide) for name, wide in self.others.items())
 
     def span(self, name: str) -> Span | None:
-        """The smallest and the largest number that the attribute may be; None if it may be no number.
+        """The smallest and the largest number that the attribute may be.
 
-        None, too, if it may be something else than a number, or anything.
+        None if it may also be something else, or if the filter does not speak of it.
         """
         span = self.spans.get(name)
         if span is not None:

@@ -33,7 +33,7 @@ is given up when it has taken as many steps as there are such groups. Neither go
 Linear in the nodes concerned: conjunctions with several free ends within one shape (but in NumPy), and
 disjunctions with an access key in common. In the worst case, so are distinct conditions on one attribute that
 are neither equalities nor intervals (prefixes, lists), each of which is a shape of its own. One more id for a
-node that is there is O(1), and so is its removal. The CSS is at hand at any time.
+node that is there is O(1), as is taking it out again. The CSS is at hand at any time.
 """
 
 from __future__ import annotations
@@ -142,7 +142,8 @@ class Poset:
 
     def remove(self, id_: int) -> Removed:
         """Take a subscription out. UnknownIdError if there is none."""
-        node = self._nodes.pop(check_id(id_), None)
+        id_ = check_id(id_)
+        node = self._nodes.pop(id_, None)
         if node is None:
             raise UnknownIdError(id_)
         del node.ids[id_]

@@ -20,7 +20,7 @@ from roost.matching.kernels.group import (
     slots_of,
 )
 from roost.matching.kernels.heap import SCRATCH, Cells, allocate, copy, release
-from roost.matching.kernels.jit import kernel, peek, poke
+from roost.matching.kernels.jit import inlined, kernel, peek, poke
 
 Reals = NDArray[np.float64]
 
@@ -66,7 +66,7 @@ def remove(cells: Cells, group: int, key: int, hint: int) -> None:
         cells[group + LEAF_CAPACITY] = 0
 
 
-@kernel
+@inlined
 def take_boxes(
     cells: Cells,
     reals: Reals,

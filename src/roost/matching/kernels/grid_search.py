@@ -22,6 +22,7 @@ from roost.matching.kernels.heap import SCRATCH, Cells
 from roost.matching.kernels.jit import (
     SQUEEZES,
     boxes_around,
+    inlined,
     kernel,
     lowest_bit,
     peek,
@@ -46,7 +47,7 @@ def holds(reals: Reals, bounds: int, dimensions: int) -> int:
     return held
 
 
-@kernel
+@inlined
 def take(cells: Cells, reals: Reals, group: int, exact: bool, out: Cells, n: int) -> int:
     """Append the ids of all boxes that hold the numbers in the scratch cells; the new n."""
     dimensions = peek(cells, group + DIMENSIONS)
@@ -95,7 +96,7 @@ def _sure_by_bounds(reals: Reals, bounds: int, near: int, sure: int, dimensions:
     return sure
 
 
-@kernel
+@inlined
 def _place_event(cells: Cells, reals: Reals, group: int, places: int, levels: int) -> None:
     """Write down the event's place in the summary a dimension, and the words of its levels."""
     dimensions = peek(cells, group + DIMENSIONS)
@@ -113,7 +114,7 @@ def _place_event(cells: Cells, reals: Reals, group: int, places: int, levels: in
         cuts += CUTS_CELLS
 
 
-@kernel
+@inlined
 def _find_leaves(cells: Cells, group: int, places: int, visits: int) -> int:
     """List the leaves that the summary admits from `visits` on; where the list ends."""
     dimensions = peek(cells, group + DIMENSIONS)

@@ -37,10 +37,22 @@ def kernel(function: _Function) -> _Function:
 
     Where the package's own directory cannot be written, Numba falls back to the user's cache directory.
     """
+    return _compiled(function, "never")
+
+
+def inlined(function: _Function) -> _Function:
+    """A `kernel` that becomes part of its callers.
+
+    For what runs once an event: to hand over an array means to copy all that describes it.
+    """
+    return _compiled(function, "always")
+
+
+def _compiled(function: _Function, inline: str) -> _Function:
     before = config.CACHE_DIR
     config.CACHE_DIR = str(_DIRECTORY)
     try:
-        compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+        compiled = numba.njit(cache=True, nogil=True, error_model="numpy", inline=inline)(function)
     finally:
         config.CACHE_DIR = before
     return compiled

@@ -39,7 +39,7 @@ from roost.matching.kernels.heap import (
     release,
     reserve,
 )
-from roost.matching.kernels.jit import kernel, peek, poke, words_at
+from roost.matching.kernels.jit import inlined, kernel, peek, poke, words_at
 
 DUPLICATE = -1
 # The code of an event's value that satisfies nothing (see `match_many`).
@@ -181,7 +181,7 @@ def remove(cells: Cells, key: int) -> int:
     return group
 
 
-@kernel
+@inlined
 def match_event(
     cells: Cells,
     reals: Reals,
