@@ -42,14 +42,23 @@ def test_without_a_command_all_run(roost: Roost, monkeypatch: pytest.MonkeyPatch
     runs = (("bluedove", 40, 0), ("stock", 50, 0), ("stock", 60, 100))
     monkeypatch.setattr(bench, "MATCH_RUNS", runs)
     monkeypatch.setattr(bench, "EVENTS", 10)
+    monkeypatch.setattr(bench, "POSET_SUBSCRIPTIONS", 70)
     ran = roost("bench", "--json")
     assert ran.code == 0
     assert ran.out.count("\n") == 1
     assert ran.json["bench"] == "all"
-    assert [run["subscriptions"] for run in ran.json["config"]["runs"]] == [40, 50, 60]
+    assert [run["subscriptions"] for run in ran.json["config"]["runs"]] == [40, 50, 60, 70]
     assert {name.rpartition("/")[0] for name in ran.json["ratios"]} == {
-        f"match/{workload}/{n}" for workload, n, _ in runs
+        "poset/stock/70",
+        *(f"match/{workload}/{n}" for workload, n, _ in runs),
     }
+
+
+def test_the_poset(roost: Roost) -> None:
+    ran = roost("bench", "poset", "--subscriptions", 200)
+    assert (ran.code, ran.err) == (0, "")
+    for word in ("Poset: stock, up to 200 subscriptions", "inserted/s", "covering subscription set"):
+        assert word in ran.out
 
 
 def test_writing_replaces_the_own_section_only(roost: Roost, tmp_path: Path) -> None:
