@@ -57,7 +57,11 @@ def test_without_a_command_all_run(roost: Roost, monkeypatch: pytest.MonkeyPatch
 def test_the_poset(roost: Roost) -> None:
     ran = roost("bench", "poset", "--subscriptions", 200)
     assert (ran.code, ran.err) == (0, "")
-    for word in ("Poset: stock, up to 200 subscriptions", "inserted/s", "covering subscription set"):
+    for word in (
+        "Poset: stock, up to 200 subscriptions",
+        "inserted/s",
+        "covering subscription set",
+    ):
         assert word in ran.out
 
 
