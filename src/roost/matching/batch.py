@@ -26,6 +26,12 @@ from roost.matching.vocabulary import Attribute, Tokens
 # Columns by attribute name: a mapping, or an Arrow table or record batch (which has no types to check).
 Columns: TypeAlias = Mapping[str, Any] | Any
 
+_FLOATS = frozenset(kind.id for kind in (pa.float16(), pa.float32(), pa.float64()))
+_INTS = (pa.int8, pa.int16, pa.int32, pa.int64, pa.uint8, pa.uint16, pa.uint32, pa.uint64)
+_NUMBERS = _FLOATS | {kind().id for kind in _INTS}
+# What is turned into tokens a distinct value at a time.
+_WORDS = frozenset(k.id for k in (pa.string(), pa.large_string(), pa.string_view(), pa.bool_()))
+
 
 @dataclass(slots=True)
 class Encoded:
@@ -72,7 +78,7 @@ def encode_columns(columns: Columns, attributes: Mapping[str, Attribute], slots:
     for name, array in arrays.items():
         attribute = attributes[name]
         values = as_arrow(name, array)
-        if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        if values.type.id in _NUMBERS:
             numbers, is_exact = _floats(values)
             lower[attribute.slot] = numbers
             if not is_exact:
@@ -154,30 +160,18 @@ def as_arrow(name: str, array: Any) -> pa.Array:
         raise UserError(f"column {name!r} is not a column of one type: {bad}") from None
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
-    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-    if pa.types.is_null(kind):
+    kind = values.type
+    if kind.id in _NUMBERS or kind.id in _WORDS:
+        return values
+    if kind.id == pa.null().id:
         return values.cast(pa.string())
-    known = (
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-    )
-    if not known:
+    if isinstance(values, pa.DictionaryArray):
+        kind = kind.value_type
+    if kind.id not in _NUMBERS and kind.id not in _WORDS:
         raise UserError(
             f"column {name!r} has the type {kind}; expected bool, int, float or string (events are flat)"
         )
-    if pa.types.is_dictionary(values.type) and not _is_text(kind):
-        return values.dictionary_decode()
-    return values
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
+    return values.dictionary_decode() if kind.id in _NUMBERS else values
 
 
 def _named(columns: Columns) -> Iterable[tuple[str, Any]]:
@@ -197,7 +191,7 @@ def _length(columns: Columns) -> int:
 
 def _floats(values: pa.Array) -> tuple[NDArray[np.float64], bool]:
     """The numbers as floats, NaN for null, and whether that lost nothing."""
-    if pa.types.is_floating(values.type):
+    if values.type.id in _FLOATS:
         numbers = values.to_numpy(zero_copy_only=False)
         return numbers.astype(np.float64, copy=False), True
     if values.null_count:

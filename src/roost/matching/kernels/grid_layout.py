@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from roost.matching.kernels.group import CAPACITY, CUTS, DIMENSIONS, ROOT
 from roost.matching.kernels.heap import Cells
-from roost.matching.kernels.jit import kernel, peek
+from roost.matching.kernels.jit import count_up_to, kernel, peek
 
 Reals = NDArray[np.float64]
 
@@ -90,13 +90,10 @@ def bucket_of(reals: Reals, cuts: int, x: float) -> int:
 
     Counting compares many at once, where halving would wait for one read after the other.
     """
-    pivots = 0
-    for i in range(PIVOTS - 1):
-        pivots += np.int64(peek(reals, cuts + 2 * BUCKETS + i) <= x)
-    bucket = 8 * pivots
-    for i in range(8):
-        bucket += np.int64(peek(reals, cuts + 8 * pivots + i) <= x)
-    return min(bucket, BUCKETS - 1)
+    pivots = cuts + 2 * BUCKETS
+    bucket = 8 * (count_up_to(reals, pivots, x) + count_up_to(reals, pivots + 8, x))
+    bucket += count_up_to(reals, cuts + bucket, x)
+    return min(bucket, BUCKETS - 1)  # infinity itself is beyond the last pivot
 
 
 @kernel

@@ -117,6 +117,27 @@ _LANES = 8
 _PAIR = types.UniTuple(types.int64, 2)
 
 
+@intrinsic
+def count_up_to(_context: Any, reals: Any, at: Any, x: Any) -> Any:
+    """How many of the eight numbers from position `at` are <= x."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        word, vector = ir.IntType(64), ir.VectorType(ir.DoubleType(), _LANES)
+        nothing = ir.Constant(vector, ir.Undefined)
+        first = ir.Constant(ir.VectorType(ir.IntType(32), _LANES), [0] * _LANES)
+        spread = builder.shuffle_vector(
+            builder.insert_element(nothing, args[2], word(0)), nothing, first
+        )
+        place = builder.gep(data, [args[1]], inbounds=True)
+        numbers = builder.load(builder.bitcast(place, vector.as_pointer()), align=8)
+        mask = builder.fcmp_ordered("<=", numbers, spread)
+        byte = builder.bitcast(mask, ir.IntType(_LANES))
+        return builder.zext(builder.ctpop(byte), word)
+
+    return types.int64(reals, types.int64, types.float64), generate
+
+
 class _Boxes:
     """The comparison of a value with 64 rows, eight at a time (see `boxes_around`)."""
 

@@ -212,7 +212,8 @@ def match_event(
             continue
         for at in range(cluster + 2, cluster + 2 + peek(cells, cluster)):
             group = peek(cells, at)
-            if not _admits(cells, directory, group, epoch):
+            asks = peek(cells, group + NEEDED) + peek(cells, group + BANNED) > 0
+            if asks and not _admits(cells, directory, group, epoch):
                 continue
             if peek(cells, group + KIND) != SORTED:
                 n = boxes.take_boxes(cells, reals, group, lower, upper, event, step, exact, out, n)
