@@ -246,6 +246,7 @@ class Index:
         store = self._store
         offsets = np.zeros(batch.events + 1, np.int64)
         out = np.empty(int(1.25 * self._ids_an_event * batch.events) + self._out_size, np.int64)
+        tokens = np.empty(1 + len(batch.codes) + len(batch.lists), np.int64)
         done = 0
         while True:
             done = search.match_many(
@@ -257,6 +258,7 @@ class Index:
                 batch.lower.ravel(),
                 batch.upper.ravel(),
                 batch.exact,
+                tokens,
                 out,
                 offsets,
                 done,

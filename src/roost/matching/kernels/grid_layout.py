@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from roost.matching.kernels.group import CAPACITY, CUTS, DIMENSIONS, ROOT
 from roost.matching.kernels.heap import Cells
-from roost.matching.kernels.jit import count_up_to, kernel, peek
+from roost.matching.kernels.jit import count_up_to, kernel, lean, peek
 
 Reals = NDArray[np.float64]
 
@@ -28,12 +28,12 @@ TOP = np.int64(np.uint64(0x8000800080008000).view(np.int64))
 ONES = np.int64(0x0001000100010001)
 
 
-@kernel
+@lean
 def words_for(n: int) -> int:
     return (n + 63) >> 6
 
 
-@kernel
+@lean
 def level_words_for(dimensions: int) -> int:
     return (dimensions + LANES - 1) // LANES
 
@@ -84,7 +84,7 @@ def cuts_of(cells: Cells, group: int, d: int) -> int:
     return cells[group + CUTS] + CUTS_CELLS * d
 
 
-@kernel
+@lean
 def bucket_of(reals: Reals, cuts: int, x: float) -> int:
     """How many of the 127 boundaries are <= x: first among the pivots, then among eight.
 
@@ -96,7 +96,7 @@ def bucket_of(reals: Reals, cuts: int, x: float) -> int:
     return min(bucket, BUCKETS - 1)  # infinity itself is beyond the last pivot
 
 
-@kernel
+@lean
 def level_of(reals: Reals, cuts: int, bucket: int, x: float) -> int:
     """The level of a number of an event: never the first nor the last, which stand for infinity."""
     within = np.int64(1)
@@ -107,12 +107,12 @@ def level_of(reals: Reals, cuts: int, bucket: int, x: float) -> int:
     return (bucket << LEVEL_BITS) + within
 
 
-@kernel
+@lean
 def low_level(reals: Reals, cuts: int, low: float) -> int:
     return 0 if low == -np.inf else level_of(reals, cuts, bucket_of(reals, cuts, low), low)
 
 
-@kernel
+@lean
 def high_level(reals: Reals, cuts: int, high: float) -> int:
     if high == np.inf:
         return LEVEL_MAX

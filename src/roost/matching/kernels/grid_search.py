@@ -23,7 +23,7 @@ from roost.matching.kernels.jit import (
     SQUEEZES,
     boxes_around,
     inlined,
-    kernel,
+    lean,
     lowest_bit,
     peek,
     poke,
@@ -34,7 +34,7 @@ from roost.matching.kernels.jit import (
 OVERRUN = 8
 
 
-@kernel
+@lean
 def holds(reals: Reals, bounds: int, dimensions: int) -> int:
     """1 if the box whose bounds stand there holds the numbers in the scratch cells, else 0.
 
@@ -85,7 +85,7 @@ def take(cells: Cells, reals: Reals, group: int, exact: bool, out: Cells, n: int
     return n
 
 
-@kernel
+@lean
 def _sure_by_bounds(reals: Reals, bounds: int, near: int, sure: int, dimensions: int) -> int:
     """The rows that hold the event, of those that may: compares the numbers where it is not yet sure."""
     doubt = near & ~sure

@@ -14,7 +14,7 @@ attributes, in this order.
 from __future__ import annotations
 
 from roost.matching.kernels.heap import Cells, allocate, release
-from roost.matching.kernels.jit import kernel, peek
+from roost.matching.kernels.jit import kernel, lean, peek
 
 SORTED, BOXES = 1, 2
 
@@ -47,7 +47,7 @@ def free_group(cells: Cells, group: int) -> None:
     release(cells, group, LISTS + n)
 
 
-@kernel
+@lean
 def slots_of(cells: Cells, group: int) -> int:
     """Where the slots of the group's numeric attributes stand."""
     return group + LISTS + peek(cells, group + NEEDED) + peek(cells, group + BANNED)

@@ -18,6 +18,7 @@ from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features
 from numba.core import cgutils, config, types
 from numba.extending import intrinsic
+from numba.np import arrayobj
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -37,22 +38,30 @@ def kernel(function: _Function) -> _Function:
 
     Where the package's own directory cannot be written, Numba falls back to the user's cache directory.
     """
-    return _compiled(function, "never")
+    return _compiled(function)
+
+
+def lean(function: _Function) -> _Function:
+    """A `kernel` that makes no arrays, and so need not count references to them.
+
+    For what runs for every event: counting costs more than many a kernel does.
+    """
+    return _compiled(function, _nrt=False)
 
 
 def inlined(function: _Function) -> _Function:
-    """A `kernel` that becomes part of its callers.
+    """A `lean` kernel that becomes part of its callers.
 
-    For what runs once an event: to hand over an array means to copy all that describes it.
+    To hand over an array means to copy all that describes it.
     """
-    return _compiled(function, "always")
+    return _compiled(function, _nrt=False, inline="always")
 
 
-def _compiled(function: _Function, inline: str) -> _Function:
+def _compiled(function: _Function, **options: Any) -> _Function:
     before = config.CACHE_DIR
     config.CACHE_DIR = str(_DIRECTORY)
     try:
-        compiled = numba.njit(cache=True, nogil=True, error_model="numpy", inline=inline)(function)
+        compiled = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     finally:
         config.CACHE_DIR = before
     return compiled
@@ -104,13 +113,23 @@ def poke(_context: Any, array: Any, index: Any, value: Any) -> Any:
 
 
 @intrinsic
-def words_at(_context: Any, address: Any) -> Any:
-    """A pointer to the words that stand at an address."""
+def array_at(_context: Any, address: Any, length: Any) -> Any:
+    """The array of words that stands at an address."""
 
-    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.return_type)(context, builder)
+        size = context.get_constant(types.intp, 8)
+        arrayobj.populate_array(
+            array,
+            data=builder.inttoptr(args[0], array.data.type),
+            shape=[args[1]],
+            strides=[size],
+            itemsize=size,
+            meminfo=None,
+        )
+        return array._getvalue()
 
-    return types.CPointer(types.int64)(types.int64), generate
+    return types.Array(types.int64, 1, "C")(types.int64, types.int64), generate
 
 
 _LANES = 8

@@ -9,7 +9,6 @@ seen. A cluster is a block: how many groups, its capacity, then the groups.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
 from numpy.typing import NDArray
 
 from roost.matching.kernels import boxes, grid, grid_search, idmap, sortedlist
@@ -39,7 +38,7 @@ from roost.matching.kernels.heap import (
     release,
     reserve,
 )
-from roost.matching.kernels.jit import inlined, kernel, peek, poke, words_at
+from roost.matching.kernels.jit import array_at, inlined, kernel, lean, peek, poke
 
 DUPLICATE = -1
 # The code of an event's value that satisfies nothing (see `match_many`).
@@ -229,7 +228,7 @@ def match_event(
     return n
 
 
-@kernel
+@lean
 def _admits(cells: Cells, directory: Cells, group: int, epoch: int) -> bool:
     """Whether the event has all tokens that the group needs and none that it bans."""
     needed, banned = peek(cells, group + NEEDED), peek(cells, group + BANNED)
@@ -256,16 +255,16 @@ def frame_of(cells: Cells, directory: Cells, event: Cells, out: Cells) -> Cells:
     return np.array([x for a in arrays for x in (a.ctypes.data, len(a))], np.int64)
 
 
-@kernel
+@lean
 def match_one(frame: Cells, n_tokens: int, n: int) -> int:
     """`match_event` for an event whose numbers are all floats or ints that a float equals.
 
     Leaves the numbers as the next event expects them: all NaN.
     """
-    cells = carray(words_at(frame[0]), frame[1])
-    directory = carray(words_at(frame[2]), frame[3])
-    event = carray(words_at(frame[4]), frame[5])
-    out = carray(words_at(frame[6]), frame[7])
+    cells = array_at(frame[0], frame[1])
+    directory = array_at(frame[2], frame[3])
+    event = array_at(frame[4], frame[5])
+    out = array_at(frame[6], frame[7])
     reals, numbers = cells.view(np.float64), event.view(np.float64)
     n = match_event(
         cells, reals, directory, event, n_tokens, numbers, numbers, NUMBERS, 1, True, out, n
@@ -275,7 +274,7 @@ def match_one(frame: Cells, n_tokens: int, n: int) -> int:
     return n
 
 
-@kernel
+@lean
 def match_many(
     cells: Cells,
     directory: Cells,
@@ -285,6 +284,7 @@ def match_many(
     lower: Reals,
     upper: Reals,
     exact: bool,
+    tokens: Cells,
     out: Cells,
     offsets: Cells,
     start: int,
@@ -293,11 +293,10 @@ def match_many(
 
     Each row of `codes` has a code an event: a token, NO_TOKENS, or below that the number of a span of
     `lists` that holds several; `lower` and `upper` hold the numbers of the first slot, then of the
-    second, and so on.
+    second, and so on. `tokens` is room for the tokens of one event.
     """
     events = len(offsets) - 1
     reals = cells.view(np.float64)
-    tokens = np.empty(1 + codes.shape[0] + len(lists), np.int64)
     tokens[0] = 0
     n = offsets[start]
     for e in range(start, events):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from roost.matching.kernels.group import CAPACITY, COUNT, INLINE, LEAF_CAPACITY, LEAVES, ROOT
 from roost.matching.kernels.heap import Cells, allocate, copy, release
-from roost.matching.kernels.jit import kernel, move, peek
+from roost.matching.kernels.jit import kernel, lean, move, peek
 
 Reals = NDArray[np.float64]
 
@@ -103,13 +103,13 @@ def remove(cells: Cells, group: int, bound: float, key: int) -> None:
         _merge(cells, group, j - 1)
 
 
-@kernel
+@lean
 def take_all(cells: Cells, group: int, out: Cells, n: int) -> int:
     """Append all ids to `out` from position `n`; the new n."""
     return _take_leaves(cells, group, peek(cells, group + LEAVES), out, n)
 
 
-@kernel
+@lean
 def take_up_to(cells: Cells, reals: Reals, group: int, value: float, out: Cells, n: int) -> int:
     """Append the ids of all bounds <= value to `out` from position `n`; the new n."""
     root, capacity = peek(cells, group + ROOT), peek(cells, group + CAPACITY)
@@ -129,7 +129,7 @@ def take_up_to(cells: Cells, reals: Reals, group: int, value: float, out: Cells,
     return n + count
 
 
-@kernel
+@lean
 def _take_leaves(cells: Cells, group: int, leaves: int, out: Cells, n: int) -> int:
     root, capacity = peek(cells, group + ROOT), peek(cells, group + CAPACITY)
     leaf_capacity = peek(cells, group + LEAF_CAPACITY)
@@ -140,7 +140,7 @@ def _take_leaves(cells: Cells, group: int, leaves: int, out: Cells, n: int) -> i
     return n
 
 
-@kernel
+@lean
 def _up_to(reals: Reals, leaf: int, count: int, value: float) -> int:
     """How many of the leaf's bounds are <= value."""
     base, n = leaf, count
