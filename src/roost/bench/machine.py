@@ -23,15 +23,15 @@ def machine() -> dict[str, str | int]:
 
 
 def commit() -> str:
-    """The commit that runs, marked if files differ from it; "unknown" outside of a checkout."""
+    """The commit that runs, marked if the code differs from it; "unknown" outside of a checkout."""
     package = Path(roost.__file__)
     # Somebody else's repository may lie around an installed Roost; it does not track this file.
     if _git(package.parent, "ls-files", "--error-unmatch", package.name) is None:
         return "unknown"
-    described = _git(
-        package.parent, "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"
-    )
-    return described or "unknown"
+    described = _git(package.parent, "describe", "--always", "--exclude=*", "--abbrev=12")
+    # Only the code counts: a report that is being written is a change too.
+    changed = _git(package.parent, "status", "--porcelain", "--", ".")
+    return f"{described}-dirty" if changed else described or "unknown"
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
