@@ -121,8 +121,6 @@ class IndexAndNaive(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """What is added can be removed, and nothing stays behind."""
-        for id_ in self.naive.match(Event({})).tolist():
-            assert id_ in self.naive._interests
         for id_ in list(self.naive._interests):
             self.index.remove(id_)
         store = self.index._store
@@ -273,13 +271,24 @@ def test_bulk_loading_refuses_duplicates_and_adds_nothing(ids: list[int]) -> Non
         ([("a", "=", ["x", 1])], "not a column of one type"),
         ([("a", "=", ["x", "y" * 5000])], "5,000 characters"),
         ([("a", ">", [1.0, math.nan])], "NaN"),
+        ([("", ">", [1.0, 2.0])], "an attribute name is empty"),
+        ([("a", "~", [1.0, 2.0])], "'~' is not an operator"),
     ],
 )
 def test_bulk_loading_says_what_is_wrong(
     columns: list[tuple[str, str, list[object]]], said: str
 ) -> None:
+    index = Index()
     with pytest.raises(UserError, match=said):
-        Index().add_columns([1, 2], columns)
+        index.add_columns([1, 2], columns)
+    assert len(index) == 0
+    assert index._store.attributes == {}
+
+
+@pytest.mark.parametrize("ids", [[1.5, 2.0], ["1", "2"], [[1], [2]], [-1, 2]])
+def test_bulk_loading_refuses_ids_that_cannot_be(ids: Any) -> None:
+    with pytest.raises(UserError, match="id"):
+        Index().add_columns(ids, [("a", "=", ["x", "y"])])
 
 
 def test_batches_of_columns_in_every_form() -> None:

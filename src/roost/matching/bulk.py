@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from roost.errors import UserError
 from roost.language import Filter, Operator, Predicate
 from roost.language.predicate import ORDER_OPERATORS
-from roost.language.values import EXACT_INT
+from roost.language.values import EXACT_INT, check_name
 from roost.language.valueset import finite
 from roost.matching.contract import Ids
 from roost.matching.store import Store
@@ -34,17 +34,18 @@ def add_columns(
     lows: dict[str, NDArray[np.float64]] = {}
     highs: dict[str, NDArray[np.float64]] = {}
     for name, op, constants in columns:
-        values = constant_array(name, constants, len(keys))
-        if Operator(op) is Operator.EQ and pa.types.is_string(values.type):
+        operator, values = operator_of(op), constant_array(name, constants, len(keys))
+        if operator is Operator.EQ and pa.types.is_string(values.type):
             if name in texts or name in lows:
                 return None
             texts[name] = values.dictionary_encode()
-        elif Operator(op) in ORDER_OPERATORS and _plain_numbers(values) and name not in texts:
+            for word in texts[name].dictionary.to_pylist():
+                # Refuses what no predicate may hold, before anything is named.
+                Predicate(name, Operator.EQ, word)
+        elif operator in ORDER_OPERATORS and _plain_numbers(values) and name not in texts:
             low = lows.setdefault(name, np.full(len(keys), -np.inf))
             high = highs.setdefault(name, np.full(len(keys), np.inf))
-            _narrow(
-                Operator(op), values.to_numpy(zero_copy_only=False).astype(np.float64), low, high
-            )
+            _narrow(operator, values.to_numpy(zero_copy_only=False).astype(np.float64), low, high)
         else:
             return None
     never = np.zeros(len(keys), np.bool_)
@@ -57,13 +58,23 @@ def add_columns(
 def spelled_out(n: int, columns: Sequence[PredicateColumn]) -> list[Filter]:
     """The same subscriptions as filters."""
     lists = [
-        (name, Operator(op), constant_array(name, c, n).to_pylist()) for name, op, c in columns
+        (name, operator_of(op), constant_array(name, c, n).to_pylist()) for name, op, c in columns
     ]
     return [Filter(Predicate(name, op, values[i]) for name, op, values in lists) for i in range(n)]
 
 
+def operator_of(op: Operator | str) -> Operator:
+    """The operator, if it is one."""
+    try:
+        return Operator(op)
+    except ValueError:
+        known = " ".join(operator.value for operator in Operator)
+        raise UserError(f"{op!r} is not an operator; expected one of {known}") from None
+
+
 def constant_array(name: str, constants: Any, n: int) -> pa.Array:
     """The constants of a predicate as an Arrow array of `n` values without nulls."""
+    check_name(name, "predicate")
     try:
         values = constants if isinstance(constants, pa.Array) else pa.array(constants)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as bad:
@@ -118,7 +129,6 @@ def _store(
         named = np.zeros(len(values.dictionary), np.int64)
         for code in np.unique(codes).tolist():
             word = values.dictionary[code].as_py()
-            Predicate(name, Operator.EQ, word)  # refuses what no predicate may hold
             known = attribute.equal.get(word)
             named[code] = store.token(attribute, finite((word,))) if known is None else known
         tokens[:, column] = named[codes]

@@ -123,7 +123,10 @@ class Index:
         >>> index.match(Event({"symbol": "B", "high": 13})).tolist()
         [2]
         """
-        keys = np.asarray(ids, np.int64)
+        given = np.asarray(ids)
+        if len(given) and not np.issubdtype(given.dtype, np.integer):
+            raise UserError("the ids must be one column of whole numbers")
+        keys = given.astype(np.int64)
         self._refuse_duplicates(keys)
         never = add_columns(self._store, keys, predicates)
         if never is None:
