@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 import roost
-from roost.cli import bench, covers, demo, explain, match
+from roost.cli import bench, covers, demo, explain, match, topology
 from roost.errors import UserError
 
 COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
@@ -23,6 +23,7 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     explain.register,
     covers.register,
     bench.register,
+    topology.register,
 )
 
 EXIT_BAD_INPUT = 2

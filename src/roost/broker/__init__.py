@@ -1,0 +1,1 @@
+"""The broker as a sans-I/O state machine: `Broker.handle(event, now) -> commands`."""

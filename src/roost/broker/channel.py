@@ -1,0 +1,127 @@
+"""Messages that arrive exactly once and in order, over connections that come and go.
+
+A channel is one end of a conversation between two brokers, or between a client and its broker. It
+outlives connections, and with a store also crashes. Each end numbers what it sends, a *lane* for each
+class, and keeps it until the other end has acknowledged it. A new connection begins with both ends
+saying how far they have received, and goes on with what is missing. Three rules:
+
+1. A number is given once, in order, and kept with its message until it is acknowledged. 2. Only the
+next number is accepted. A lower one has been here before and is passed over; a higher one means
+   that the peer has lost its way.
+3. An acknowledgement speaks of what is safe, so it leaves behind the `Persist` of what it speaks of.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+
+from roost.broker.errors import RemoteProtocolError
+from roost.broker.journal import Journal
+from roost.broker.messages import CONTROL, DATA, Ack, Frame, Message, Priority
+
+
+class Lane:
+    """One class of messages of a channel, both ways."""
+
+    __slots__ = ("acked", "journal", "key", "outbox", "priority", "received", "reported", "sent")
+
+    def __init__(
+        self, priority: Priority, key: tuple[str | int, ...], journal: Journal | None
+    ) -> None:
+        self.priority: Priority = priority
+        self.key = (*key, priority)
+        self.journal = journal
+        self.sent = 0  # the last number given
+        self.acked = 0  # the last number that has arrived there
+        self.outbox: deque[tuple[Message, int]] = deque()  # numbers acked + 1 to sent, with hops
+        self.received = 0  # the last number that has arrived here
+        self.reported = 0  # the last of those that we have acknowledged
+
+    def push(self, message: Message, hops: int) -> int:
+        """Number a message and keep it until it has arrived."""
+        self.sent += 1
+        self.outbox.append((message, hops))
+        if self.journal is not None:
+            self.journal.put("out", *self.key, self.sent, value=(message, hops))
+            self.journal.put("sent", *self.key, value=self.sent)
+        return self.sent
+
+    def accept(self, sequence: int) -> bool:
+        """Whether a message is new; False for one that has been here before."""
+        if sequence <= self.received:
+            return False
+        if sequence > self.received + 1:
+            raise RemoteProtocolError(
+                f"message {sequence} came where {self.received + 1} was expected"
+            )
+        self.received = sequence
+        if self.journal is not None:
+            self.journal.put("received", *self.key, value=sequence)
+        return True
+
+    def acknowledged(self, sequence: int) -> None:
+        """Everything up to this number has arrived there."""
+        if sequence > self.sent:
+            raise RemoteProtocolError(f"{sequence} is acknowledged, but {self.sent} was the last")
+        while self.acked < sequence:
+            self.acked += 1
+            self.outbox.popleft()
+            if self.journal is not None:
+                self.journal.delete("out", *self.key, self.acked)
+
+    def frames(self) -> Iterator[Frame]:
+        """What has not arrived there, in order."""
+        for number, (message, hops) in enumerate(self.outbox, self.acked + 1):
+            yield Frame(self.priority, number, message, hops)
+
+    def forget(self) -> None:
+        """Remove every trace of it from the store."""
+        if self.journal is not None:
+            for number in range(self.acked + 1, self.sent + 1):
+                self.journal.delete("out", *self.key, number)
+            self.journal.delete("sent", *self.key)
+            self.journal.delete("received", *self.key)
+
+    def restore(self, sent: int, received: int, outbox: Mapping[int, tuple[Message, int]]) -> None:
+        """Back to what the store says."""
+        self.sent = sent
+        self.received = self.reported = received
+        self.acked = sent - len(outbox)
+        self.outbox.extend(outbox[number] for number in range(self.acked + 1, sent + 1))
+
+
+class Channel:
+    """One end of a conversation. `key` names it in the store."""
+
+    __slots__ = ("control", "data", "lanes")
+
+    def __init__(self, key: tuple[str | int, ...], journal: Journal | None) -> None:
+        self.control = Lane(CONTROL, key, journal)
+        self.data = Lane(DATA, key, journal)
+        self.lanes = (self.control, self.data)
+
+    def resume(self, control_received: int, data_received: int) -> list[Frame]:
+        """The other end has received so much: what it lacks, control first."""
+        self.control.acknowledged(control_received)
+        self.data.acknowledged(data_received)
+        return [*self.control.frames(), *self.data.frames()]
+
+    def acknowledged(self, ack: Ack) -> None:
+        self.control.acknowledged(ack.control)
+        self.data.acknowledged(ack.data)
+
+    def unreported(self) -> int:
+        """How many messages we have received and not acknowledged."""
+        control, data = self.lanes
+        return control.received - control.reported + data.received - data.reported
+
+    def ack(self) -> Ack:
+        """An acknowledgement of all that has been received."""
+        for lane in self.lanes:
+            lane.reported = lane.received
+        return Ack(self.control.received, self.data.received)
+
+    def forget(self) -> None:
+        for lane in self.lanes:
+            lane.forget()

@@ -1,0 +1,459 @@
+"""The application's side of a session: `handle(event, now) -> commands`.
+
+The simulator and the client library run this same machine.
+
+    idle        AttachRequested -> connecting
+    connecting  LinkOpened -> greeting              LinkRefused -> waiting
+    greeting    Attached -> attached                AttachRefused -> connecting elsewhere | refused
+    attached    Redirect -> moving                  LeaveRequested -> leaving
+    moving      SessionEnded -> connecting elsewhere, with a new session
+    leaving     SessionEnded -> idle
+    waiting     TimerFired -> connecting
+    any         ConnectionClosed -> waiting; what it was up to (moving, leaving) goes on once it is back
+
+What the application asks for is numbered and kept until the broker has it, in the channel of the
+session; that is all that being away takes. A broker that no longer knows the session begins a new one:
+the client then says again what it advertises and subscribes to, and what it published that was not
+accepted.
+
+To **move** is to end the session at the old broker and begin one at the new. What is published
+meanwhile is kept back. The old broker answers behind its last delivery, and after everything that was
+published has passed all brokers, so that nothing published at the new one can overtake. Between the two
+sessions the client is subscribed nowhere.
+
+An event that arrives a second time is known by its number: those of one publisher come in order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from roost.broker import events as ev
+from roost.broker.channel import Channel
+from roost.broker.commands import Close, Command, Hand, OpenLink, Send, SetTimer, Tell
+from roost.broker.errors import RemoteProtocolError
+from roost.broker.messages import (
+    DATA,
+    PROTOCOL_VERSION,
+    Ack,
+    Advertise,
+    Attach,
+    Attached,
+    AttachRefused,
+    Delivery,
+    Dropped,
+    EndSession,
+    Frame,
+    Message,
+    Parcel,
+    Publication,
+    Redirect,
+    Refused,
+    SessionEnded,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+    priority_of,
+)
+from roost.language import Advertisement, Event, Subscription
+
+State: TypeAlias = Literal["idle", "connecting", "greeting", "attached", "waiting", "refused"]
+
+
+class ClientConfig(Struct, frozen=True, kw_only=True):
+    """What a client has to know before it starts."""
+
+    client: str  # its name: the publisher of its events
+    session: str  # nobody else's; sessions to come are numbered behind it
+    # Acknowledgements of deliveries are sent for so many, or after so long. With 0 s, at once.
+    ack_every: int = 64
+    ack_delay_s: float = 0.0
+    redial_s: float = 0.5
+
+
+class Client:
+    """One client of a federation."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self.config = config
+        self.state: State = "idle"
+        self.broker = ""  # where it is, or is going
+        self.duplicates = 0
+        self.published = 0  # the sequence number of the last event
+        self._commands: list[Command] = []
+        self._now = 0.0
+        self._connection: int | None = None
+        self._sessions = 0
+        self._ids = 0
+        self._begun = False  # the broker knows the session
+        self._spoken = False  # some broker has heard of us: to begin is to say it again
+        self._target: str | None = None  # moving: to this broker
+        self._leaving = False
+        self._paused = False
+        self._acks_timed = False
+        self._seen: dict[str, int] = {}
+        # By the application's names: (id, what). The ids are new in every session.
+        self._subscriptions: dict[str, tuple[str, Subscription]] = {}
+        self._advertisements: dict[str, tuple[str, Advertisement]] = {}
+        self._names: dict[str, str] = {}  # subscription id -> name
+        self._withdrawn: dict[str, Advertisement] = {}  # ids whose Unadvertise is on the way
+        self._kept_back: deque[Message] = deque()  # of the data class, while paused or moving
+        self._new_channel()
+
+    @property
+    def accepted(self) -> int:
+        """The broker has all events up to this sequence number."""
+        waiting = chain((message for message, _ in self.channel.data.outbox), self._kept_back)
+        for message in waiting:
+            if type(message) is Publication:
+                return message.sequence - 1
+        return self.published
+
+    @property
+    def pending(self) -> int:
+        """Messages that the broker has not acknowledged, and events that are kept back."""
+        lanes = self.channel.lanes
+        return sum(len(lane.outbox) for lane in lanes) + len(self._kept_back)
+
+    @property
+    def moving(self) -> bool:
+        return self._target is not None
+
+    def handle(self, event: Any, now: float) -> list[Command]:
+        """What there is to do now that this has happened."""
+        self._commands = []
+        self._now = now
+        HANDLERS[type(event)](self, event)
+        return self._commands
+
+    # --- what the application asks for --------------------------------------------------------------
+
+    def _publish(self, request: ev.PublishRequested) -> None:
+        self.published += 1
+        publication = Publication(
+            publisher=self.config.client,
+            sequence=self.published,
+            event=request.event,
+            payload=request.payload,
+            content_type=request.content_type,
+            headers=request.headers,
+            published_at=self._now,
+        )
+        self._send_data(publication)
+
+    def _subscribe(self, request: ev.SubscribeRequested) -> None:
+        if request.name in self._subscriptions:
+            raise ValueError(f"there is already a subscription called {request.name!r}")
+        id_ = self._new_id()
+        self._subscriptions[request.name] = (id_, request.subscription)
+        self._names[id_] = request.name
+        self._send(Subscribe(id_, request.subscription, f"{self.config.client} subscribes {id_}"))
+
+    def _unsubscribe(self, request: ev.UnsubscribeRequested) -> None:
+        id_, _ = self._subscriptions.pop(request.name)
+        del self._names[id_]
+        self._send(Unsubscribe(id_, f"{self.config.client} unsubscribes {id_}"))
+
+    def _advertise(self, request: ev.AdvertiseRequested) -> None:
+        if request.name in self._advertisements:
+            raise ValueError(f"there is already an advertisement called {request.name!r}")
+        id_ = self._new_id()
+        self._advertisements[request.name] = (id_, request.advertisement)
+        self._send(Advertise(id_, request.advertisement, f"{self.config.client} advertises {id_}"))
+
+    def _unadvertise(self, request: ev.UnadvertiseRequested) -> None:
+        id_, advertisement = self._advertisements.pop(request.name)
+        if not self.channel.data.outbox and not self._kept_back:
+            self._withdrawn.clear()  # all have arrived
+        self._withdrawn[id_] = advertisement
+        self._send_data(Unadvertise(id_, f"{self.config.client} unadvertises {id_}"))
+
+    def _attach(self, request: ev.AttachRequested) -> None:
+        if self.state in ("idle", "refused"):
+            self.broker = request.broker
+            self._dial()
+        elif self.state == "waiting":
+            self._dial()  # the application is in a hurry
+
+    def _leave(self, _: ev.LeaveRequested) -> None:
+        self._leaving = True
+        self._paused = False
+        self._release()
+        if not self.moving:
+            self._send(self._goodbye())
+
+    def _pause(self, _: ev.PauseRequested) -> None:
+        self._paused = True
+
+    def _resume(self, _: ev.ResumeRequested) -> None:
+        self._paused = False
+        self._release()
+
+    def _release(self) -> None:
+        """Send what was kept back, in order."""
+        while self._kept_back and not self._paused and not self.moving:
+            self._send(self._kept_back.popleft())
+
+    def _send_data(self, message: Message) -> None:
+        if self._paused or self.moving:
+            self._kept_back.append(message)
+        else:
+            self._send(message)
+
+    def _goodbye(self) -> EndSession:
+        """The last word in a session. A client that goes on elsewhere waits for its events to pass."""
+        if self._target is None:
+            return EndSession(False, f"{self.config.client} leaves")
+        return EndSession(self.published > 0, f"{self.config.client} moves to {self._target}")
+
+    # --- the session --------------------------------------------------------------------------------
+
+    def _dial(self) -> None:
+        self.state = "connecting"
+        self._commands.append(OpenLink(self.broker))
+
+    def _opened(self, event: ev.LinkOpened) -> None:
+        self._connection = event.connection
+        self.state = "greeting"
+        greeting = Attach(
+            version=PROTOCOL_VERSION,
+            client=self.config.client,
+            session=self.session,
+            resume=self._begun,
+            control_received=self.channel.control.received,
+            data_received=self.channel.data.received,
+        )
+        self._commands.append(Send(event.connection, greeting))
+
+    def _refused(self, event: ev.LinkRefused) -> None:
+        if event.broker == self.broker:
+            self._wait()
+
+    def _closed(self, event: ev.ConnectionClosed) -> None:
+        if event.connection == self._connection:
+            self._connection = None
+            self._commands.append(Tell("detached", self.broker, event.reason))
+            self._wait()
+
+    def _wait(self) -> None:
+        if self.state not in ("idle", "refused"):
+            self.state = "waiting"
+            self._commands.append(SetTimer("dial", self.config.redial_s))
+
+    def _timer(self, event: ev.TimerFired) -> None:
+        if event.name == "acks":
+            self._acks_timed = False
+            self._send_ack()
+        elif self.state == "waiting":
+            self._dial()
+
+    def _attached(self, greeting: Attached) -> None:
+        self.state = "attached"
+        if not greeting.resumed and self._spoken:
+            self._begin()
+        self._begun = self._spoken = True
+        self._commands.append(Tell("attached", self.broker, "resumed" if greeting.resumed else ""))
+        received = (greeting.control_received, greeting.data_received)
+        for frame in self.channel.resume(*received if greeting.resumed else (0, 0)):
+            self._put(frame)
+        self._release()
+
+    def _begin(self) -> None:
+        """The broker knows nothing of us: say again all that counts, in order."""
+        unaccepted = [message for message, _ in self.channel.data.outbox]
+        if (self._leaving or self.moving) and not any(type(m) is EndSession for m in unaccepted):
+            unaccepted.append(self._goodbye())  # the broker that had heard it has forgotten
+        self._new_channel()
+        renamed: dict[str, str] = {}
+        for message in unaccepted:
+            if isinstance(message, Unadvertise):
+                renamed[message.id] = self._new_id()
+                self._announce(renamed[message.id], self._withdrawn[message.id])
+        for name, (_, advertisement) in self._advertisements.items():
+            self._advertisements[name] = (self._new_id(), advertisement)
+            self._announce(*self._advertisements[name])
+        self._names.clear()
+        for name, (_, subscription) in self._subscriptions.items():
+            id_ = self._new_id()
+            self._subscriptions[name] = (id_, subscription)
+            self._names[id_] = name
+            cause = f"{self.config.client} begins anew"
+            self._push(Subscribe(id_, subscription, cause))
+        withdrawn, self._withdrawn = self._withdrawn, {}
+        for message in unaccepted:
+            if isinstance(message, Unadvertise):
+                id_ = renamed[message.id]
+                self._withdrawn[id_] = withdrawn[message.id]
+                self._push(Unadvertise(id_, message.cause))
+            else:
+                self._push(message)
+        for message in self._kept_back:
+            if isinstance(message, Unadvertise):
+                self._withdrawn[message.id] = withdrawn[message.id]
+
+    def _announce(self, id_: str, advertisement: Advertisement) -> None:
+        self._push(Advertise(id_, advertisement, f"{self.config.client} begins anew"))
+
+    def _attach_refused(self, answer: AttachRefused) -> None:
+        self._hang_up("thank you")
+        if answer.redirect:
+            self.broker = answer.redirect
+            self._dial()
+        else:
+            self.state = "refused"
+            self._commands.append(Tell("refused", self.broker, answer.reason))
+
+    def _redirected(self, message: Redirect) -> None:
+        if self._leaving or self.moving or message.broker == self.broker:
+            return
+        self._target = message.broker
+        self._send(self._goodbye())
+
+    def _ended(self, message: SessionEnded) -> None:
+        self._send_ack()
+        self._hang_up("goodbye")
+        self._begun = False
+        if self._target is None:
+            self.state = "idle"
+            self._commands.append(Tell("ended", self.broker, message.reason))
+            return
+        self.broker, self._target = self._target, None
+        self._sessions += 1
+        # The old broker has all data up to EndSession. The new session begins from the dictionaries,
+        # which hold what was asked for since then, and goes on with what was kept back.
+        self._new_channel()
+        while self._kept_back:
+            self._push(self._kept_back.popleft())
+        if self._leaving:
+            self._push(self._goodbye())
+        self._dial()
+
+    def _hang_up(self, reason: str) -> None:
+        if self._connection is not None:
+            self._commands.append(Close(self._connection, reason))
+            self._connection = None
+
+    # --- what the broker says -----------------------------------------------------------------------
+
+    def _received(self, event: ev.Received) -> None:
+        if event.connection != self._connection:
+            return
+        try:
+            for parcel in event.parcels:
+                if type(parcel) is Frame:
+                    self._frame(parcel)
+                else:
+                    self._greeting_or_ack(parcel)
+        except RemoteProtocolError as error:
+            self._hang_up(str(error))
+            self._wait()
+            return
+        unreported = self.channel.unreported()
+        if unreported >= self.config.ack_every or (unreported and self.config.ack_delay_s <= 0):
+            self._send_ack()
+        elif unreported and not self._acks_timed:
+            self._acks_timed = True
+            self._commands.append(SetTimer("acks", self.config.ack_delay_s))
+
+    def _greeting_or_ack(self, parcel: Parcel) -> None:
+        if isinstance(parcel, Ack):
+            self.channel.acknowledged(parcel)
+        elif isinstance(parcel, Attached):
+            self._attached(parcel)
+        elif isinstance(parcel, AttachRefused):
+            self._attach_refused(parcel)
+        else:
+            raise RemoteProtocolError(f"{type(parcel).__name__} is not for a client to hear")
+
+    def _frame(self, frame: Frame) -> None:
+        lane = self.channel.data if frame.priority == DATA else self.channel.control
+        if not lane.accept(frame.sequence):
+            return
+        message = frame.message
+        if type(message) is Delivery:
+            self._delivered(message)
+        elif isinstance(message, Redirect):
+            self._redirected(message)
+        elif isinstance(message, SessionEnded):
+            self._ended(message)
+        elif isinstance(message, Refused):
+            self._commands.append(Tell("refused", message.request, message.reason))
+        elif isinstance(message, Dropped):
+            self._commands.append(Tell("dropped", str(message.count)))
+        else:
+            raise RemoteProtocolError(f"{type(message).__name__} is not for a client to hear")
+
+    def _delivered(self, delivery: Delivery) -> None:
+        publication = delivery.publication
+        if publication.sequence <= self._seen.get(publication.publisher, 0):
+            self.duplicates += 1
+            return
+        self._seen[publication.publisher] = publication.sequence
+        known = self._names
+        names = tuple(known[id_] for id_ in delivery.subscriptions if id_ in known)
+        if names:
+            self._commands.append(Hand(publication, names))
+
+    # --- sending ------------------------------------------------------------------------------------
+
+    def _send(self, message: Message) -> None:
+        """Number a message and send it, or have it sent once we are attached."""
+        frame = self._push(message)
+        if self.state == "attached":
+            self._put(frame)
+
+    def _push(self, message: Message) -> Frame:
+        lane = self.channel.data if priority_of(message) == DATA else self.channel.control
+        return Frame(lane.priority, lane.push(message, 0), message)
+
+    def _put(self, frame: Frame) -> None:
+        assert self._connection is not None
+        self._commands.append(Send(self._connection, frame))
+
+    def _send_ack(self) -> None:
+        if self._connection is not None and self.channel.unreported():
+            self._commands.append(Send(self._connection, self.channel.ack()))
+
+    def _new_channel(self) -> None:
+        self.channel = Channel(("client", self.config.client), None)
+
+    def _new_id(self) -> str:
+        self._ids += 1
+        return f"{self.config.client}/{self._ids}"
+
+    @property
+    def session(self) -> str:
+        return f"{self.config.session}.{self._sessions}"
+
+    # --- for the application ------------------------------------------------------------------------
+
+    def subscriptions(self) -> Mapping[str, Subscription]:
+        """What the application is subscribed to, by its names."""
+        return {name: what for name, (_, what) in self._subscriptions.items()}
+
+    def covers(self, event: Event) -> bool:
+        """Whether the client has advertised events like this."""
+        return any(what.matches(event) for _, what in self._advertisements.values())
+
+
+HANDLERS: dict[type, Any] = {
+    ev.Received: Client._received,
+    ev.PublishRequested: Client._publish,
+    ev.SubscribeRequested: Client._subscribe,
+    ev.UnsubscribeRequested: Client._unsubscribe,
+    ev.AdvertiseRequested: Client._advertise,
+    ev.UnadvertiseRequested: Client._unadvertise,
+    ev.AttachRequested: Client._attach,
+    ev.LeaveRequested: Client._leave,
+    ev.PauseRequested: Client._pause,
+    ev.ResumeRequested: Client._resume,
+    ev.LinkOpened: Client._opened,
+    ev.LinkRefused: Client._refused,
+    ev.ConnectionClosed: Client._closed,
+    ev.TimerFired: Client._timer,
+}

@@ -1,0 +1,112 @@
+"""What a broker or a client wants done: the answers of `handle`. Who does it is the driver's business."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from roost.broker.messages import Frame, Parcel, Publication
+
+StoreKey = tuple[str | int, ...]
+
+
+class Command(Struct, frozen=True):
+    """Something for the driver to do."""
+
+
+class Send(Command, frozen=True):
+    """Put this on a connection. On one that is closed by now, nothing happens: it will be sent again."""
+
+    connection: int
+    parcel: Parcel
+
+
+class Deliver(Command, frozen=True):
+    """Put one publication on many connections of clients: to each its frame, with a `Delivery`."""
+
+    publication: Publication
+    frames: Sequence[tuple[int, Frame]]  # connection, frame
+
+
+class SetTimer(Command, frozen=True):
+    """`TimerFired(name)` after so long; one of that name that runs is replaced."""
+
+    name: str
+    delay_s: float
+
+
+class CancelTimer(Command, frozen=True):
+    """Forget that timer; if it is not there, so much the better."""
+
+    name: str
+
+
+class OpenLink(Command, frozen=True):
+    """Connect to a broker: `LinkOpened` or `LinkRefused`."""
+
+    broker: str
+
+
+class Close(Command, frozen=True):
+    """Close a connection, after what was sent on it; the reason is for the peer and the log."""
+
+    connection: int
+    reason: str
+
+
+class Persist(Command, frozen=True):
+    """Write all of this to the store, or none of it: `Persisted(token)`. None deletes."""
+
+    token: int
+    writes: Mapping[StoreKey, Any]
+
+
+class PauseReading(Command, frozen=True):
+    """Take no more data from this connection (control goes on) until `ResumeReading`."""
+
+    connection: int
+
+
+class ResumeReading(Command, frozen=True):
+    """Go on."""
+
+    connection: int
+
+
+class Decision(Struct, frozen=True):
+    """What an optimiser chose, and why: the record that it leaves behind."""
+
+    module: str
+    kind: str  # what sort of decision, as the optimiser calls it
+    subject: str  # who or what is to move
+    choice: str
+    acted: bool  # False: only observing
+    evidence: Mapping[str, Any]  # what it knew
+    predicted: Mapping[str, float]
+    cause: str
+
+
+class Record(Command, frozen=True):
+    """Keep a decision in the trace."""
+
+    decision: Decision
+
+
+# --- clients only -----------------------------------------------------------------------------------
+
+
+class Hand(Command, frozen=True):
+    """An event for the application."""
+
+    publication: Publication
+    subscriptions: tuple[str, ...]  # its names for what matched
+
+
+class Tell(Command, frozen=True):
+    """News for the application about itself: `attached`, `detached`, `refused`, `dropped`, `ended`."""
+
+    what: str
+    about: str = ""
+    reason: str = ""

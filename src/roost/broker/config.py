@@ -1,0 +1,48 @@
+"""The settings of a broker: one place, units in the names, a line of why for each."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class BrokerConfig(Struct, frozen=True, kw_only=True):
+    """What a broker has to know before it starts."""
+
+    broker: str  # its name in the federation
+    # New whenever it starts without its store: neighbours tell by it that it remembers nothing.
+    incarnation: str
+
+    # How events find their way (001 section 2.1.3). The same in the whole federation.
+    routing: Literal["advertisement", "flooding"] = "advertisement"
+    # Whether subscriptions that others cover are kept back.
+    covering: bool = True
+    # The same for advertisements, of which there are fewer, so that it pays less.
+    advertisement_covering: bool = False
+
+    # Whether it keeps its state in a store, and waits for it before it says anything.
+    durable: bool = False
+
+    # How long a client that is away is remembered.
+    linger_s: float = 60.0
+
+    # Acknowledgements are sent for so many messages, or after so long. With 0 s, at once.
+    ack_every: int = 64
+    ack_delay_s: float = 0.0
+
+    # How long to wait before dialling again; doubles each time in vain.
+    redial_min_s: float = 0.5
+    redial_max_s: float = 30.0
+
+    # How many messages may wait for a neighbour. At the bound, whoever could add to them is read no
+    # further (acknowledgements and control still are), and so on back to the publishers.
+    link_outbox_max: int = 100_000
+    # How many deliveries may wait for a client, there or away ...
+    session_outbox_max: int = 100_000
+    # ... and what happens to one more: it is not kept, and the client is told how many; or the session
+    # ends, and the client is told why.
+    session_outbox_policy: Literal["drop", "end"] = "end"
+
+    # Publishers whose last event is remembered, to know an event that comes a second time.
+    watermarks_max: int = 100_000

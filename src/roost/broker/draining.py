@@ -1,0 +1,106 @@
+"""Telling when everything that is on the way has arrived: markers, not waiting times.
+
+A marker is a message of the data class. The broker that begins sends it to all neighbours, each of
+which passes it on to all others, behind whatever it has to forward. A broker without anybody else to
+pass it to sends an echo back; one that has heard the echo of all that it passed it to does the same.
+When the echo is back at the beginning, every event that was ahead of the marker has been handled by
+every broker that it had to reach.
+
+    begin     -> waiting for all neighbours marker    -> waiting for the others   | nobody else: echo
+    echo      -> one less to wait for     | the last: echo to where the marker came from, or drained
+    neighbour gone, or starting anew      -> as if it had echoed: what it had on the way is not coming
+    any more
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from roost.broker.hops import Link
+from roost.broker.journal import Journal
+from roost.broker.messages import Marker, MarkerEcho, Message
+
+
+class Drain(Struct, frozen=True):
+    """A marker that has passed here, as the store keeps it."""
+
+    id: str
+    cause: str
+    parent: str  # the neighbour that it came from; "" here is where it began
+    waiting: tuple[str, ...]
+
+
+class Draining:
+    """The markers that this broker waits for. `drained(id)` is called where one began."""
+
+    def __init__(
+        self,
+        links: dict[str, Link],
+        tell: Callable[[Link, Message], None],
+        drained: Callable[[str], None],
+        journal: Journal | None,
+    ) -> None:
+        self._links = links
+        self._tell = tell
+        self._drained = drained
+        self._journal = journal
+        self._drains: dict[str, Drain] = {}
+
+    def __len__(self) -> int:
+        return len(self._drains)
+
+    def begin(self, id_: str, cause: str) -> None:
+        self._spread(Drain(id_, cause, "", tuple(self._links)))
+
+    def marker(self, link: Link, marker: Marker) -> None:
+        others = tuple(name for name in self._links if name != link.name)
+        self._spread(Drain(marker.id, marker.cause, link.name, others))
+
+    def echo(self, link: Link, echo: MarkerEcho) -> None:
+        drain = self._drains.get(echo.id)
+        if drain is not None:
+            self._heard(drain, link.name)
+
+    def gone(self, link: Link) -> None:
+        """The neighbour has left, or has lost its memory."""
+        for drain in list(self._drains.values()):
+            if drain.parent == link.name:
+                self._forget(drain)  # nobody is left who waits for it
+            else:
+                self._heard(drain, link.name)
+
+    def restore(self, drains: Iterable[Drain]) -> None:
+        self._drains.update((drain.id, drain) for drain in drains)
+
+    def _spread(self, drain: Drain) -> None:
+        self._keep(drain)
+        for name in drain.waiting:
+            self._tell(self._links[name], Marker(drain.id, drain.cause))
+        self._finish_if_heard(drain)
+
+    def _heard(self, drain: Drain, name: str) -> None:
+        waiting = tuple(other for other in drain.waiting if other != name)
+        drain = Drain(drain.id, drain.cause, drain.parent, waiting)
+        self._keep(drain)
+        self._finish_if_heard(drain)
+
+    def _finish_if_heard(self, drain: Drain) -> None:
+        if drain.waiting:
+            return
+        self._forget(drain)
+        if drain.parent:
+            self._tell(self._links[drain.parent], MarkerEcho(drain.id, drain.cause))
+        else:
+            self._drained(drain.id)
+
+    def _keep(self, drain: Drain) -> None:
+        self._drains[drain.id] = drain
+        if self._journal is not None:
+            self._journal.put("drain", drain.id, value=drain)
+
+    def _forget(self, drain: Drain) -> None:
+        del self._drains[drain.id]
+        if self._journal is not None:
+            self._journal.delete("drain", drain.id)

@@ -1,0 +1,183 @@
+"""What can happen to a broker or a client: the arguments of `handle`.
+
+Names are paired with those of `commands`: `OpenLink` is answered by `LinkOpened` or `LinkRefused`,
+`Persist` by `Persisted`, `SetTimer` by `TimerFired`. A *connection* is a number that the driver gives
+to each connection that it makes or accepts; it is never used again, so that what comes late from an old
+one can't be mistaken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from roost.broker.messages import Parcel
+from roost.language import Advertisement, Event, Subscription
+
+# --- connections: brokers and clients ---------------------------------------------------------------
+
+
+class Received(Struct, frozen=True):
+    """Parcels that arrived together on a connection, in their order."""
+
+    connection: int
+    parcels: Sequence[Parcel]
+
+
+class ConnectionClosed(Struct, frozen=True):
+    """It is gone, and so is whatever was on the way."""
+
+    connection: int
+    reason: str = ""
+
+
+class TimerFired(Struct, frozen=True):
+    """A timer that was set has run out. Its name is the machine's own."""
+
+    name: str
+
+
+class LinkOpened(Struct, frozen=True):
+    """A connection to the broker of `OpenLink` is there."""
+
+    broker: str
+    connection: int
+
+
+class LinkRefused(Struct, frozen=True):
+    """It could not be reached."""
+
+    broker: str
+    reason: str = ""
+
+
+# --- brokers only -----------------------------------------------------------------------------------
+
+
+class Started(Struct, frozen=True):
+    """The broker begins, with what its store holds, if it has one."""
+
+    records: Mapping[tuple[str | int, ...], object] = {}
+
+
+class ConnectionAccepted(Struct, frozen=True):
+    """Somebody connected; the greeting will say who."""
+
+    connection: int
+
+
+class LinkAdded(Struct, frozen=True):
+    """From now on a neighbour. One of the two is to dial."""
+
+    broker: str
+    dial: bool
+
+
+class LinkRemoved(Struct, frozen=True):
+    """No longer a neighbour."""
+
+    broker: str
+    cause: str
+
+
+class ClientRedirected(Struct, frozen=True):
+    """The operator, or an optimiser, wants a client to move."""
+
+    client: str
+    broker: str
+    cause: str
+
+
+class Persisted(Struct, frozen=True):
+    """Everything up to this `Persist` is safe."""
+
+    token: int
+
+
+class ModuleSwitched(Struct, frozen=True):
+    """The operator turns an optimiser off, to observing or to acting."""
+
+    module: str
+    state: str
+
+
+class LoadSampled(Struct, frozen=True):
+    """The driver has measured what only it can: queues, delays, bandwidth, memory."""
+
+    load: LoadIndices
+
+
+class LoadIndices(Struct, frozen=True):
+    """How a broker fares (001 section 3.3.1), over the period since the last sample."""
+
+    input_utilisation: float  # I_r: arriving publications over what matching can take; 001 eq. 3.1
+    matching_delay_s: float  # d_m, the average
+    output_utilisation: float  # O_r: used bandwidth over all of it; 001 eq. 3.3
+    input_rate: float  # publications a second
+    output_rate: float  # messages a second
+    output_bytes_per_s: float
+    input_queue: int
+    output_queue: int
+    input_queueing_delay_s: float
+    output_queueing_delay_s: float
+    cpu_utilisation: float
+    memory_bytes: float
+    memory_total_bytes: float
+    subscriptions: int
+
+
+# --- clients only: what the application asks for ----------------------------------------------------
+
+
+class PublishRequested(Struct, frozen=True):
+    """The application publishes an event."""
+
+    event: Event
+    payload: bytes = b""
+    content_type: str = ""
+    headers: Mapping[str, str] = {}
+
+
+class SubscribeRequested(Struct, frozen=True):
+    """The application subscribes, under a name of its own."""
+
+    name: str
+    subscription: Subscription
+
+
+class UnsubscribeRequested(Struct, frozen=True):
+    """The application ends a subscription."""
+
+    name: str
+
+
+class AdvertiseRequested(Struct, frozen=True):
+    """The application advertises, under a name of its own."""
+
+    name: str
+    advertisement: Advertisement
+
+
+class UnadvertiseRequested(Struct, frozen=True):
+    """The application withdraws an advertisement."""
+
+    name: str
+
+
+class AttachRequested(Struct, frozen=True):
+    """The application connects, to this broker."""
+
+    broker: str
+
+
+class LeaveRequested(Struct, frozen=True):
+    """The application leaves for good."""
+
+
+class PauseRequested(Struct, frozen=True):
+    """What is published is kept back, until `ResumeRequested`."""
+
+
+class ResumeRequested(Struct, frozen=True):
+    """What was kept back goes out, in order."""

@@ -1,0 +1,114 @@
+"""Where messages come from and go to: a neighbour, a client's session, or an optimiser inside the broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from roost.broker.channel import Channel
+from roost.broker.told import Told
+from roost.matching import OverlapIndex
+
+if TYPE_CHECKING:
+    from roost.broker.journal import Journal
+    from roost.broker.routing import Entry
+
+
+class Hop:
+    """A side that subscriptions and advertisements come from."""
+
+    __slots__ = ("advertisements", "name", "subscriptions")
+
+    is_link = False
+    is_session = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.subscriptions: dict[str, Entry] = {}
+        self.advertisements: dict[str, Entry] = {}
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What names it in the store."""
+        raise NotImplementedError
+
+
+class Link(Hop):
+    """A neighbour: the channel to it, what it is told, and what it told us."""
+
+    __slots__ = (
+        "advertisements_told",
+        "advertises",
+        "attempts",
+        "channel",
+        "connection",
+        "dials",
+        "full",
+        "greeted",
+        "peer_incarnation",
+        "subscriptions_told",
+    )
+
+    is_link = True
+
+    def __init__(
+        self,
+        name: str,
+        dials: bool,
+        covering: bool,
+        advertisement_covering: bool,
+        journal: Journal | None,
+    ) -> None:
+        super().__init__(name)
+        self.dials = dials  # whether it is on us to connect
+        self.attempts = 0  # in vain, since it was last open
+        self.connection: int | None = None
+        self.greeted = False  # the neighbour has greeted back on this connection: it is open
+        self.peer_incarnation = ""
+        self.full = False  # its outbox is at the bound
+        self.begin(covering, advertisement_covering, journal)
+
+    def begin(self, covering: bool, advertisement_covering: bool, journal: Journal | None) -> None:
+        """From nothing: a new channel, nothing told, nothing heard."""
+        self.channel = Channel(self.key, journal)
+        self.subscriptions_told = Told(covering)
+        self.advertisements_told = Told(advertisement_covering)
+        self.advertises = OverlapIndex()  # the advertisements that came from it, by handle
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return ("link", self.name)
+
+
+class Session(Hop):
+    """A client, also while it is away."""
+
+    __slots__ = ("channel", "client", "connection", "dropped", "ending", "full")
+
+    is_session = True
+
+    def __init__(self, name: str, client: str, journal: Journal | None) -> None:
+        super().__init__(name)
+        self.client = client
+        self.channel = Channel(self.key, journal)
+        self.connection: int | None = None
+        self.ending = False  # it has said goodbye, or was told to go
+        self.full = False
+        self.dropped = 0  # deliveries that were not kept, and that it has not been told of
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return ("session", self.name)
+
+
+class Inside(Hop):
+    """An optimiser: a module of this broker, which publishes and subscribes like a client."""
+
+    __slots__ = ("sequence",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.sequence = 0  # of the last event that it published
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return ("inside", self.name)

@@ -1,0 +1,225 @@
+"""The modules of a broker, and what they see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from roost.broker.commands import CancelTimer, Decision, Record, SetTimer
+from roost.broker.errors import InvariantError
+from roost.broker.events import LoadIndices
+from roost.broker.hops import Hop, Inside, Session
+from roost.broker.messages import CONTROL, Publication
+from roost.broker.module import Module, ModuleState, Visit
+from roost.language import Advertisement, Event, Subscription, Value
+
+if TYPE_CHECKING:
+    from roost.broker.core import Broker
+
+# The attribute whose values are reserved.
+CLASS = "class"
+
+
+class Host:
+    """What one module sees: `Surroundings`, and what the broker keeps for it."""
+
+    def __init__(self, broker: Broker, module: Module) -> None:
+        self._broker = broker
+        self.broker = broker.config.broker
+        self.module = module
+        self.state = ModuleState.OFF
+        self.hop = Inside(module.name)
+        self._timers: dict[str, None] = {}
+        self._decisions = 0
+
+    @property
+    def acting(self) -> bool:
+        return self.state is ModuleState.ACTING
+
+    @property
+    def neighbours(self) -> Sequence[str]:
+        return list(self._broker.links)
+
+    @property
+    def load(self) -> LoadIndices | None:
+        return self._broker.load
+
+    def clients(self) -> Mapping[str, Mapping[str, Subscription]]:
+        found: dict[str, dict[str, Subscription]] = {}
+        for session in self._broker.sessions.values():
+            of_client = found.setdefault(session.client, {})
+            for entry in session.subscriptions.values():
+                assert isinstance(entry.interest, Subscription)
+                of_client[entry.id] = entry.interest
+        return found
+
+    def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> None:
+        event = Event(attributes)
+        if attributes.get(CLASS) not in self.module.reserved:
+            raise InvariantError(
+                f"module {self.module.name} publishes {event}, which is no class that it reserves"
+            )
+        self.hop.sequence += 1
+        publication = Publication(
+            publisher=f"{self._name}/{self.module.name}",
+            sequence=self.hop.sequence,
+            event=event,
+            payload=payload,
+            priority=CONTROL,
+        )
+        self._broker.publish(self.hop, publication, 0)
+
+    def advertise(self, name: str, advertisement: Advertisement) -> None:
+        self._broker.routing.advertise(self.hop, self._id(name), advertisement, self._cause)
+
+    def unadvertise(self, name: str) -> None:
+        self._broker.routing.unadvertise(self._id(name), self._cause)
+
+    def subscribe(self, name: str, subscription: Subscription) -> None:
+        self._broker.routing.subscribe(self.hop, self._id(name), subscription, self._cause)
+
+    def unsubscribe(self, name: str) -> None:
+        self._broker.routing.unsubscribe(self._id(name), self._cause)
+
+    def set_timer(self, name: str, delay_s: float) -> None:
+        self._timers[name] = None
+        self._broker.command(SetTimer(f"module:{self.module.name}:{name}", delay_s))
+
+    def cancel_timer(self, name: str) -> None:
+        self._timers.pop(name, None)
+        self._broker.command(CancelTimer(f"module:{self.module.name}:{name}"))
+
+    def decide(
+        self,
+        kind: str,
+        subject: str,
+        choice: str,
+        *,
+        evidence: Mapping[str, Any],
+        predicted: Mapping[str, float],
+    ) -> str | None:
+        self._decisions += 1
+        cause = f"{self._name}/{self.module.name}/decision {self._decisions}"
+        decision = Decision(
+            module=self.module.name,
+            kind=kind,
+            subject=subject,
+            choice=choice,
+            acted=self.acting,
+            evidence=evidence,
+            predicted=predicted,
+            cause=cause,
+        )
+        self._broker.command(Record(decision))
+        return cause if self.acting else None
+
+    def redirect(self, client: str, broker: str, cause: str) -> None:
+        if not self.acting:
+            raise InvariantError(f"module {self.module.name} acts while {self.state.value}")
+        self._broker.redirect(client, broker, cause)
+
+    def begin(self, now: float) -> None:
+        self.module.started(self, now)
+
+    def end(self, now: float) -> None:
+        for name in list(self._timers):
+            self.cancel_timer(name)
+        self._broker.routing.forget(self.hop, f"module {self.module.name} is off")
+        self.module.stopped(now)
+
+    def fire(self, name: str, now: float) -> None:
+        if self._timers.pop(name, "gone") != "gone":
+            self.module.timer(name, now)
+
+    @property
+    def _name(self) -> str:
+        """The broker in this life: numbers and names of an earlier one can't be mistaken for ours."""
+        return f"{self.broker}.{self._broker.incarnation}.{self._broker.boots}"
+
+    @property
+    def _cause(self) -> str:
+        return f"module {self.module.name} of {self.broker}"
+
+    def _id(self, name: str) -> str:
+        return f"{self._name}/{self.module.name}/{name}"
+
+
+class Modules:
+    """All modules of a broker."""
+
+    def __init__(self, broker: Broker, modules: Iterable[Module]) -> None:
+        self._hosts = {module.name: Host(broker, module) for module in modules}
+        self._awake: list[Host] = []
+        self._reserved = frozenset(c for h in self._hosts.values() for c in h.module.reserved)
+        self._initial = dict.fromkeys(self._hosts, ModuleState.ACTING)
+        self._running = False
+
+    @property
+    def listening(self) -> bool:
+        return bool(self._awake)
+
+    def reserves(self, event: Event) -> bool:
+        return bool(self._reserved) and event.attributes.get(CLASS) in self._reserved
+
+    def start(self, now: float) -> None:
+        """The broker runs: so do the modules, as far as they should."""
+        self._running = True
+        for name, state in self._initial.items():
+            self.switch(name, state, now)
+
+    def switch(self, name: str, state: ModuleState, now: float) -> None:
+        """Turn a module off, to observing or to acting; before the start, say how it will begin."""
+        if not self._running:
+            self._initial[name] = state
+            return
+        host = self._hosts[name]
+        before, host.state = host.state, state
+        if before is ModuleState.OFF and state is not ModuleState.OFF:
+            self._awake.append(host)
+            host.begin(now)
+        elif state is ModuleState.OFF and before is not ModuleState.OFF:
+            self._awake.remove(host)
+            host.end(now)
+
+    def state(self, name: str) -> ModuleState:
+        return self._hosts[name].state
+
+    def routed(
+        self,
+        source: Hop,
+        publication: Publication,
+        hops: int,
+        neighbours: Iterable[Hop],
+        local: Mapping[Hop, Sequence[str]],
+        now: float,
+    ) -> None:
+        visit = Visit(
+            publication=publication,
+            hops=hops,
+            source=source.client if isinstance(source, Session) else source.name,
+            from_client=source.is_session,
+            neighbours=[hop.name for hop in neighbours],
+            matches={h.client: ids for h, ids in local.items() if isinstance(h, Session)},
+        )
+        for host in self._awake:
+            host.module.routed(visit, now)
+
+    def heard(self, hop: Inside, publication: Publication, ids: Sequence[str], now: float) -> None:
+        names = [id_.rpartition("/")[2] for id_ in ids]
+        self._hosts[hop.name].module.heard(publication, names, now)
+
+    def timer(self, name: str, now: float) -> None:
+        module, _, timer = name.partition(":")
+        self._hosts[module].fire(timer, now)
+
+    def sampled(self, load: LoadIndices, now: float) -> None:
+        for host in self._awake:
+            host.module.sampled(load, now)
+
+    def place(self, client: str, now: float) -> str | None:
+        places = (h.module.place(client, now) for h in self._awake if h.acting)
+        return next((place for place in places if place is not None), None)
+
+    def neighbours_changed(self, now: float) -> None:
+        for host in self._awake:
+            host.module.neighbours_changed(now)

@@ -1,0 +1,222 @@
+"""What brokers and clients say to each other.
+
+A *message* is part of the protocol: it is numbered, acknowledged and sent again until it has arrived (see
+`channel`), in one of two classes. **Control** goes ahead of **data** in every queue, and each class keeps its
+order on a link. What must not overtake an event travels in the data class, behind it: the event's publisher
+withdrawing its advertisement, or leaving, and the markers that tell when everything ahead of them has passed.
+
+A *greeting* opens a connection, is not numbered, and tells the other side what has arrived so far. Both kinds
+and acknowledgements are what a connection carries; `roost.wire` writes them as bytes.
+
+Every control message names its *cause*: the request of a client, the decision of an optimiser or the fault
+that it follows from, however far away that was. A publication is its own cause. `storybook` reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from roost.language import Advertisement, Event, Subscription
+
+CONTROL: Final = 0
+DATA: Final = 1
+
+Priority: TypeAlias = Literal[0, 1]
+
+# Raised when a peer could misunderstand us; compared in the greeting.
+PROTOCOL_VERSION: Final = 1
+
+
+class Message(Struct, frozen=True):
+    """Numbered, acknowledged and sent again until it has arrived."""
+
+
+class Publication(Message, frozen=True):
+    """An event on its way. (publisher, sequence) is its identity, wherever it goes."""
+
+    publisher: str
+    sequence: int  # of its publisher: rising, and without gaps at the source
+    event: Event
+    payload: bytes = b""
+    content_type: str = ""
+    headers: Mapping[str, str] = {}
+    published_at: float = 0.0  # by the publisher's clock
+    # Control for the reserved classes of the optimisers, data for all else.
+    priority: Priority = DATA
+    # Its bytes, once somebody has made them: it is encoded once, however many links it goes to.
+    # Never part of what it says.
+    encoded: bytes = b""
+
+    @property
+    def id(self) -> str:
+        return f"{self.publisher}:{self.sequence}"
+
+
+class Advertise(Message, frozen=True):
+    """Events like this may come from here."""
+
+    id: str  # never used twice, so that a late Unadvertise can't hit a new one
+    advertisement: Advertisement
+    cause: str
+
+
+class Unadvertise(Message, frozen=True):
+    """No event will come for this advertisement any more (data class: behind the last of them)."""
+
+    id: str
+    cause: str
+
+
+class Subscribe(Message, frozen=True):
+    """Events like this are wanted here."""
+
+    id: str
+    subscription: Subscription
+    cause: str
+
+
+class Unsubscribe(Message, frozen=True):
+    """No longer. (Control class, in order behind the subscriptions that it uncovers.)"""
+
+    id: str
+    cause: str
+
+
+class Marker(Message, frozen=True):
+    """Goes to every neighbour in the data class, behind all that is on the way; see `draining`."""
+
+    id: str
+    cause: str
+
+
+class MarkerEcho(Message, frozen=True):
+    """Everything ahead of the marker has passed here and everywhere behind here."""
+
+    id: str
+    cause: str
+
+
+# --- between a client and its broker only -----------------------------------------------------------
+
+
+class EndSession(Message, frozen=True):
+    """The client leaves, behind all that it has published; answered by `SessionEnded`.
+
+    With `drain` the answer waits until its last event has passed every broker, so that what it
+    publishes elsewhere can't overtake.
+    """
+
+    drain: bool
+    cause: str
+
+
+class SessionEnded(Message, frozen=True):
+    """The last message of a session, behind the last delivery."""
+
+    reason: str
+
+
+class Redirect(Message, frozen=True):
+    """Please move to this broker."""
+
+    broker: str
+    cause: str
+
+
+class Refused(Message, frozen=True):
+    """A request of the client was not carried out."""
+
+    request: str  # the id of the subscription, advertisement or publication
+    reason: str
+
+
+class Delivery(Message, frozen=True):
+    """An event for the client, and which of its subscriptions it matches."""
+
+    publication: Publication
+    subscriptions: tuple[str, ...]
+
+
+class Dropped(Message, frozen=True):
+    """So many deliveries were not kept, by the policy of a full queue."""
+
+    count: int
+
+
+# --- greetings, and what carries messages -----------------------------------------------------------
+
+
+class LinkHello(Struct, frozen=True):
+    """A broker greets its neighbour, who answers with the same.
+
+    The two *incarnations* tell whether both still have the state of the last connection. If each knows the
+    other's, they go on where they were, and send again what had not arrived. If not, they start from nothing.
+    """
+
+    version: int
+    broker: str
+    incarnation: str  # new whenever a broker starts without its store
+    known_incarnation: str  # what we know of the neighbour; "" for nothing
+    control_received: int
+    data_received: int
+
+
+class Attach(Struct, frozen=True):
+    """A client greets a broker: a new session, or the one it had, if the broker still has it."""
+
+    version: int
+    client: str
+    session: str
+    resume: bool
+    control_received: int
+    data_received: int
+
+
+class Attached(Struct, frozen=True):
+    """The broker's answer. Not `resumed`: start from nothing, with a new channel."""
+
+    session: str
+    resumed: bool
+    control_received: int
+    data_received: int
+
+
+class AttachRefused(Struct, frozen=True):
+    """Not here: try at `redirect` if it says one, else see the reason."""
+
+    reason: str
+    redirect: str = ""
+
+
+class Frame(Struct, frozen=True):
+    """A message with its number on this link and in its class."""
+
+    priority: Priority
+    sequence: int
+    message: Message
+    hops: int = 0  # links between brokers that a publication has passed
+
+
+class Ack(Struct, frozen=True):
+    """All up to these numbers has arrived, and is as safe as this broker makes things."""
+
+    control: int
+    data: int
+
+
+Greeting: TypeAlias = LinkHello | Attach | Attached | AttachRefused
+# All that a connection carries.
+Parcel: TypeAlias = Frame | Ack | Greeting
+
+# Messages of the data class, other than publications, which say it themselves.
+DATA_MESSAGES: Final = (Unadvertise, Marker, EndSession, SessionEnded, Delivery, Dropped)
+
+
+def priority_of(message: Message) -> Priority:
+    """The class that a message travels in."""
+    if type(message) is Publication:
+        return message.priority
+    return DATA if isinstance(message, DATA_MESSAGES) else CONTROL

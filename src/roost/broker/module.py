@@ -1,0 +1,134 @@
+"""The contract between a broker and its optimisers.
+
+An optimiser is a *module*: it is registered with a broker, hears of what passes through it, talks to
+its like in other brokers, and decides. The broker knows this contract and none of the modules. A module
+is
+
+    off         it hears nothing
+    observing   it hears, talks and decides, and its decisions are recorded, but nothing is done
+    acting      its decisions are carried out
+
+Modules talk as the papers have it: they publish events of *reserved classes* (the value of the
+attribute `class`) and subscribe to them, through the broker that they live in. Those travel ahead of
+data, and nobody else may publish them. Like any other machine, a module gets the time as an argument
+and keeps no clock.
+
+To write one: derive from `Module`, override what it needs, and pass it to `Broker(config,
+modules=[...])`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from roost.broker.events import LoadIndices
+    from roost.broker.messages import Publication
+    from roost.language import Advertisement, Subscription, Value
+
+
+class ModuleState(Enum):
+    OFF = "off"
+    OBSERVING = "observing"
+    ACTING = "acting"
+
+
+class Visit(Struct, frozen=True):
+    """A publication that was routed here."""
+
+    publication: Publication
+    hops: int
+    source: str  # the neighbour or client that it came from
+    from_client: bool
+    neighbours: Sequence[str]  # where it went on to
+    matches: Mapping[str, Sequence[str]]  # client -> its subscriptions that it matched, here
+
+
+class Surroundings(Protocol):
+    """What a module can see and do: the broker, from inside."""
+
+    broker: str
+
+    @property
+    def acting(self) -> bool:
+        """Whether decisions are to be carried out."""
+
+    @property
+    def neighbours(self) -> Sequence[str]:
+        """All of them, whether their link is up or not."""
+
+    @property
+    def load(self) -> LoadIndices | None:
+        """The last sample of the load indices."""
+
+    def clients(self) -> Mapping[str, Mapping[str, Subscription]]:
+        """The clients here, and their subscriptions."""
+
+    def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> None:
+        """Publish an event of a reserved class."""
+
+    def advertise(self, name: str, advertisement: Advertisement) -> None: ...
+
+    def unadvertise(self, name: str) -> None: ...
+
+    def subscribe(self, name: str, subscription: Subscription) -> None: ...
+
+    def unsubscribe(self, name: str) -> None: ...
+
+    def set_timer(self, name: str, delay_s: float) -> None: ...
+
+    def cancel_timer(self, name: str) -> None: ...
+
+    def decide(
+        self,
+        kind: str,
+        subject: str,
+        choice: str,
+        *,
+        evidence: Mapping[str, Any],
+        predicted: Mapping[str, float],
+    ) -> str | None:
+        """Record a decision. Its id, to be the cause of what follows; None while only observing."""
+
+    def redirect(self, client: str, broker: str, cause: str) -> None:
+        """Ask a client to move. Only for a cause, which a decision gives."""
+
+
+class Module:
+    """An optimiser. Every hook may be left out."""
+
+    # Names its timers, its events and its decisions; unique in a broker.
+    name: str = ""
+    # The values of `class` that only modules publish.
+    reserved: Sequence[str] = ()
+
+    def started(self, around: Surroundings, now: float) -> None:
+        """The broker runs, and the module is no longer off. Keep `around`."""
+
+    def stopped(self, now: float) -> None:
+        """The module is off; its subscriptions, advertisements and timers are gone."""
+
+    def routed(self, visit: Visit, now: float) -> None:
+        """A publication of a client has been routed (not those of modules)."""
+
+    def heard(self, publication: Publication, subscriptions: Sequence[str], now: float) -> None:
+        """An event for subscriptions of this module."""
+
+    def timer(self, name: str, now: float) -> None:
+        """A timer has run out."""
+
+    def sampled(self, load: LoadIndices, now: float) -> None:
+        """New load indices."""
+
+    def place(self, client: str, now: float) -> str | None:  # noqa: ARG002
+        """A client that is new here had better go to this broker; None: it can stay."""
+        return None
+
+    def neighbours_changed(self, now: float) -> None:
+        """A neighbour has come or gone for good."""

@@ -1,0 +1,73 @@
+"""A broker comes back from its store: the state that its last transaction left.
+
+Records are those that `Journal.put` wrote, in the order in which they were first written; see the
+modules that write them. Connections are gone, clients are away, timers are set anew, and modules start
+from the beginning: what they had subscribed to is withdrawn, as they will do it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from roost.broker.commands import StoreKey
+from roost.broker.hops import Hop, Inside, Link
+
+if TYPE_CHECKING:
+    from roost.broker.core import Broker
+
+
+def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
+    """Put the records back into a broker that has nothing yet."""
+    kinds: dict[str | int, dict[StoreKey, Any]] = {}
+    for (kind, *rest), value in records.items():
+        kinds.setdefault(kind, {})[tuple(rest)] = value
+
+    broker.incarnation = kinds.get("incarnation", {}).get((), broker.incarnation)
+    broker.boots = kinds.get("boots", {}).get((), 0)
+    broker.drains = kinds.get("drains", {}).get((), 0)
+    hops: dict[tuple[str, str], Hop] = {}
+    for (name,), (dials, peer_incarnation) in kinds.get("link", {}).items():
+        link = broker.new_link(str(name), dials)
+        link.peer_incarnation = peer_incarnation
+        hops[link.key] = link
+    for (name,), (client, ending) in kinds.get("session", {}).items():
+        session = broker.new_session(str(name), client)
+        session.ending = ending
+        hops[session.key] = session
+
+    for kind in ("adv", "sub"):
+        for (id_,), (hop_kind, hop_name, interest) in kinds.get(kind, {}).items():
+            key = (hop_kind, hop_name)
+            if key not in hops:
+                hops[key] = Inside(hop_name)
+            broker.routing.restore_entry(hops[key], str(id_), interest)
+    for hop in hops.values():
+        if isinstance(hop, Link):
+            told = [key for key in kinds.get("told", {}) if key[0] == hop.name]
+            broker.routing.restore_told(
+                hop,
+                [str(id_) for _, kind, id_ in told if kind == "sub"],
+                [str(id_) for _, kind, id_ in told if kind == "adv"],
+            )
+    restore_channels(hops, kinds)
+    broker.draining.restore(kinds.get("drain", {}).values())
+    for hop in hops.values():
+        if isinstance(hop, Inside):
+            broker.routing.forget(hop, f"{broker.config.broker} has restarted")
+
+
+def restore_channels(
+    hops: Mapping[tuple[str, str], Any], kinds: Mapping[str | int, Mapping[StoreKey, Any]]
+) -> None:
+    outboxes: dict[StoreKey, dict[int, Any]] = {}
+    for key, value in kinds.get("out", {}).items():
+        outboxes.setdefault(key[:-1], {})[int(key[-1])] = value
+    sent, received = kinds.get("sent", {}), kinds.get("received", {})
+    for hop in hops.values():
+        if not isinstance(hop, Inside):
+            for lane in hop.channel.lanes:
+                lane_key = lane.key
+                lane.restore(
+                    sent.get(lane_key, 0), received.get(lane_key, 0), outboxes.get(lane_key, {})
+                )

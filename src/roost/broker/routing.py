@@ -1,0 +1,312 @@
+"""The routing tables, and who has to be told what when they change (001 section 2.1.3).
+
+Two tables: advertisements and subscriptions, each entry with the hop that it came from. An event goes
+to the hops whose subscriptions it matches, except back over the link that it came by. A neighbour is
+told
+
+    an advertisement    that did not come from it; a subscription      that did not come from it and,
+    unless subscriptions flood, overlaps an advertisement
+                        that did;
+
+less what is covered, when covering is on (`told`). Every operation changes a table, works out the
+difference that makes to what each neighbour should have been told, and says that: announcements first,
+withdrawals after. Nothing else is ever sent, so a table always equals what the neighbours' tables say
+it should be, as soon as everything has arrived; the checkers compare it with tables that are computed
+from scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from roost.broker.hops import Hop, Link
+from roost.broker.journal import Journal
+from roost.broker.messages import Advertise, Message, Subscribe, Unadvertise, Unsubscribe
+from roost.language import Advertisement, Event, Interest, Subscription
+from roost.matching import Index, OverlapIndex
+
+Tell = Callable[[Link, Message], None]
+
+
+class Entry:
+    """A row of a table. The handle is its number in this broker, for the matcher and the poset."""
+
+    __slots__ = ("handle", "hop", "id", "interest")
+
+    def __init__(self, id_: str, handle: int, interest: Interest, hop: Hop) -> None:
+        self.id = id_
+        self.handle = handle
+        self.interest = interest
+        self.hop = hop
+
+
+class Handles:
+    """Entries by handle; a handle that is free again is used again, so that a list is enough."""
+
+    __slots__ = ("_free", "entries")
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self._free: list[int] = []
+
+    def new(self, id_: str, interest: Interest, hop: Hop) -> Entry:
+        handle = self._free.pop() if self._free else len(self.entries)
+        entry = Entry(id_, handle, interest, hop)
+        if handle == len(self.entries):
+            self.entries.append(entry)
+        else:
+            self.entries[handle] = entry
+        return entry
+
+    def free(self, entry: Entry) -> None:
+        self._free.append(entry.handle)
+
+
+class Routing:
+    """The tables of one broker. `tell` sends a message to a neighbour."""
+
+    def __init__(
+        self,
+        links: dict[str, Link],
+        tell: Tell,
+        *,
+        flooding: bool,
+        journal: Journal | None,
+    ) -> None:
+        self._links = links
+        self._tell = tell
+        self._flooding = flooding
+        self._journal = journal
+        self.subscriptions: dict[str, Entry] = {}
+        self.advertisements: dict[str, Entry] = {}
+        self._index = Index()
+        self._subscription_handles = Handles()
+        self._advertisement_handles = Handles()
+        # For a new advertisement: which subscriptions it concerns.
+        self._wanted = OverlapIndex()
+
+    # --- events -------------------------------------------------------------------------------------
+
+    def route(self, event: Event, source: Hop) -> tuple[dict[Link, None], dict[Hop, list[str]]]:
+        """Where an event goes: neighbours, and sessions and modules with what it matches there."""
+        links: dict[Link, None] = {}
+        local: dict[Hop, list[str]] = {}
+        entries = self._subscription_handles.entries
+        for handle in self._index.match(event).tolist():
+            entry = entries[handle]
+            hop = entry.hop
+            if isinstance(hop, Link):
+                if hop is not source:
+                    links[hop] = None
+            elif hop in local:
+                local[hop].append(entry.id)
+            else:
+                local[hop] = [entry.id]
+        return links, local
+
+    # --- subscriptions ------------------------------------------------------------------------------
+
+    def subscribe(self, hop: Hop, id_: str, subscription: Subscription, cause: str) -> None:
+        """A subscription from a hop. One of that id that came from elsewhere is replaced."""
+        if id_ in self.subscriptions:
+            self.unsubscribe(id_, cause)
+        entry = self._add_subscription(hop, id_, subscription)
+        for link in self._links.values():
+            if link is not hop and self._concerns(link, subscription):
+                self._say_subscriptions(link, [entry], [], cause)
+
+    def unsubscribe(self, id_: str, cause: str) -> None:
+        """Take a subscription out; one that is not there is no matter."""
+        entry = self.subscriptions.get(id_)
+        if entry is not None:
+            self._remove_subscriptions([entry], cause)
+
+    def _add_subscription(self, hop: Hop, id_: str, subscription: Subscription) -> Entry:
+        entry = self._subscription_handles.new(id_, subscription, hop)
+        self.subscriptions[id_] = hop.subscriptions[id_] = entry
+        self._index.add(entry.handle, subscription)
+        if not self._flooding:
+            self._wanted.add(entry.handle, subscription)
+        if self._journal is not None:
+            self._journal.put("sub", id_, value=(*hop.key, subscription))
+        return entry
+
+    def _remove_subscriptions(self, entries: Sequence[Entry], cause: str) -> None:
+        for entry in entries:
+            del self.subscriptions[entry.id], entry.hop.subscriptions[entry.id]
+            self._index.remove(entry.handle)
+            if not self._flooding:
+                self._wanted.remove(entry.handle)
+            if self._journal is not None:
+                self._journal.delete("sub", entry.id)
+        for link in self._links.values():
+            told = link.subscriptions_told
+            self._say_subscriptions(link, [], [e for e in entries if e.handle in told], cause)
+        for entry in entries:
+            self._subscription_handles.free(entry)
+
+    def _concerns(self, link: Link, subscription: Interest) -> bool:
+        """Whether events for this subscription may come from that neighbour."""
+        return self._flooding or link.advertises.any_overlapping(subscription)
+
+    def _say_subscriptions(
+        self, link: Link, add: Sequence[Entry], remove: Sequence[Entry], cause: str
+    ) -> None:
+        if not add and not remove:
+            return
+        announce, withdraw = link.subscriptions_told.change(
+            [(e.handle, e.interest) for e in add], [e.handle for e in remove]
+        )
+        entries = self._subscription_handles.entries
+        for entry in (entries[handle] for handle in announce):
+            assert isinstance(entry.interest, Subscription)
+            self._tell(link, Subscribe(entry.id, entry.interest, cause))
+            if self._journal is not None:
+                self._journal.put("told", link.name, "sub", entry.id, value=True)
+        for entry in (entries[handle] for handle in withdraw):
+            self._tell(link, Unsubscribe(entry.id, cause))
+            if self._journal is not None:
+                self._journal.delete("told", link.name, "sub", entry.id)
+
+    # --- advertisements -----------------------------------------------------------------------------
+
+    def advertise(self, hop: Hop, id_: str, advertisement: Advertisement, cause: str) -> None:
+        """An advertisement from a hop. One of that id that came from elsewhere is replaced."""
+        if id_ in self.advertisements:
+            self.unadvertise(id_, cause)
+        entry = self._add_advertisement(hop, id_, advertisement)
+        if self._flooding:
+            return
+        for link in self._links.values():
+            if link is not hop:
+                self._say_advertisements(link, [entry], [], cause)
+        if isinstance(hop, Link):
+            entries = self._subscription_handles.entries
+            told = hop.subscriptions_told
+            follow = [
+                entries[handle]
+                for handle in self._wanted.overlapping(advertisement)
+                if entries[handle].hop is not hop and handle not in told
+            ]
+            self._say_subscriptions(hop, follow, [], cause)
+
+    def unadvertise(self, id_: str, cause: str) -> None:
+        """Take an advertisement out; one that is not there is no matter."""
+        entry = self.advertisements.get(id_)
+        if entry is not None:
+            self._remove_advertisements([entry], cause)
+
+    def _add_advertisement(self, hop: Hop, id_: str, advertisement: Advertisement) -> Entry:
+        entry = self._advertisement_handles.new(id_, advertisement, hop)
+        self.advertisements[id_] = hop.advertisements[id_] = entry
+        if isinstance(hop, Link):
+            hop.advertises.add(entry.handle, advertisement)
+        if self._journal is not None:
+            self._journal.put("adv", id_, value=(*hop.key, advertisement))
+        return entry
+
+    def _remove_advertisements(self, entries: Sequence[Entry], cause: str) -> None:
+        """Entries of one hop."""
+        hop = entries[0].hop
+        for entry in entries:
+            del self.advertisements[entry.id], hop.advertisements[entry.id]
+            if isinstance(hop, Link):
+                hop.advertises.remove(entry.handle)
+            if self._journal is not None:
+                self._journal.delete("adv", entry.id)
+        if not self._flooding:
+            for link in self._links.values():
+                told = link.advertisements_told
+                self._say_advertisements(link, [], [e for e in entries if e.handle in told], cause)
+            if isinstance(hop, Link):
+                self._recall(hop, entries, cause)
+        for entry in entries:
+            self._advertisement_handles.free(entry)
+
+    def _recall(self, link: Link, gone: Iterable[Entry], cause: str) -> None:
+        """Withdraw from a neighbour the subscriptions that followed only these advertisements."""
+        concerned = {handle: None for e in gone for handle in self._wanted.overlapping(e.interest)}
+        entries = self._subscription_handles.entries
+        told = link.subscriptions_told
+        recalled = [
+            entries[handle]
+            for handle in concerned
+            if handle in told and not link.advertises.any_overlapping(entries[handle].interest)
+        ]
+        self._say_subscriptions(link, [], recalled, cause)
+
+    def _say_advertisements(
+        self, link: Link, add: Sequence[Entry], remove: Sequence[Entry], cause: str
+    ) -> None:
+        if not add and not remove:
+            return
+        announce, withdraw = link.advertisements_told.change(
+            [(e.handle, e.interest) for e in add], [e.handle for e in remove]
+        )
+        entries = self._advertisement_handles.entries
+        for entry in (entries[handle] for handle in announce):
+            assert isinstance(entry.interest, Advertisement)
+            self._tell(link, Advertise(entry.id, entry.interest, cause))
+            if self._journal is not None:
+                self._journal.put("told", link.name, "adv", entry.id, value=True)
+        for entry in (entries[handle] for handle in withdraw):
+            self._tell(link, Unadvertise(entry.id, cause))
+            if self._journal is not None:
+                self._journal.delete("told", link.name, "adv", entry.id)
+
+    # --- hops that come and go ----------------------------------------------------------------------
+
+    def introduce(self, link: Link, cause: str) -> None:
+        """Tell a neighbour that knows nothing all that it should know."""
+        if not self._flooding:
+            self._say_advertisements(
+                link, [e for e in self.advertisements.values() if e.hop is not link], [], cause
+            )
+        concerned = [
+            e
+            for e in self.subscriptions.values()
+            if e.hop is not link and self._concerns(link, e.interest)
+        ]
+        self._say_subscriptions(link, concerned, [], cause)
+
+    def forget(self, hop: Hop, cause: str) -> None:
+        """Take out all that came from a hop, as if it had withdrawn it."""
+        if hop.subscriptions:
+            self._remove_subscriptions(list(hop.subscriptions.values()), cause)
+        if hop.advertisements:
+            self._remove_advertisements(list(hop.advertisements.values()), cause)
+
+    # --- coming back from a store -------------------------------------------------------------------
+
+    def restore_entry(self, hop: Hop, id_: str, interest: Interest) -> None:
+        """An entry that the store holds; nobody is told."""
+        if isinstance(interest, Subscription):
+            self._add_subscription(hop, id_, interest)
+        else:
+            assert isinstance(interest, Advertisement)
+            self._add_advertisement(hop, id_, interest)
+
+    def restore_told(self, link: Link, subscriptions: list[str], advertisements: list[str]) -> None:
+        """What a neighbour has been told, in the order in which it was."""
+        # What was told goes first: of equal ones the poset takes the first for the others.
+        for told, table, ids in (
+            (link.subscriptions_told, self.subscriptions, subscriptions),
+            (link.advertisements_told, self.advertisements, advertisements),
+        ):
+            first = [table[id_] for id_ in ids]
+            told.change([(e.handle, e.interest) for e in first])
+        followers = [
+            e
+            for e in self.subscriptions.values()
+            if e.hop is not link
+            and e.handle not in link.subscriptions_told
+            and self._concerns(link, e.interest)
+        ]
+        link.subscriptions_told.change([(e.handle, e.interest) for e in followers])
+        if not self._flooding:
+            rest = [
+                e
+                for e in self.advertisements.values()
+                if e.hop is not link and e.handle not in link.advertisements_told
+            ]
+            link.advertisements_told.change([(e.handle, e.interest) for e in rest])

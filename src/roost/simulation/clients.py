@@ -1,0 +1,124 @@
+"""A simulated client: the client machine, and an application that publishes quotes and takes what it gets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from roost.broker.client import Client, ClientConfig
+from roost.broker.commands import CancelTimer, Close, Command, Hand, OpenLink, Send, SetTimer, Tell
+from roost.broker.events import PublishRequested, Received, TimerFired
+from roost.broker.messages import Frame, Parcel
+from roost.language import Event
+from roost.simulation.network import Connection
+
+if TYPE_CHECKING:
+    from roost.simulation.oracle import Party
+    from roost.simulation.world import World
+
+
+class SimulatedClient:
+    """A client and its application. What it can reach is the world's to say."""
+
+    __slots__ = (
+        "_generation",
+        "_quotes",
+        "_rate_per_s",
+        "_timers",
+        "away",
+        "gone",
+        "machine",
+        "name",
+        "party",
+        "symbol",
+        "world",
+    )
+
+    def __init__(self, world: World, name: str, party: Party) -> None:
+        self.world = world
+        self.name = name
+        self.party = party  # what the oracle knows of it
+        self.machine = Client(
+            ClientConfig(client=name, session=name, ack_delay_s=world.client_ack_delay_s)
+        )
+        self.away = False  # its network is gone; the application goes on
+        self.gone = False  # it has left for good
+        self.symbol: str | None = None
+        self._quotes = 0
+        self._rate_per_s = 0.0
+        self._generation = 0  # of the planned publications: older ones find it changed
+        self._timers: dict[str, int] = {}
+
+    # --- publishing ---------------------------------------------------------------------------------
+
+    def set_rate(self, rate_per_min: float, phase: float) -> None:
+        """Publish so often from now on, the first time after a share `phase` of the interval."""
+        self._generation += 1
+        self._rate_per_s = rate_per_min / 60
+        if self._rate_per_s > 0:
+            delay = phase / self._rate_per_s
+            self.world.clock.after(delay, self._publish_quote, self._generation)
+
+    def _publish_quote(self, generation: int) -> None:
+        if generation != self._generation:
+            return
+        assert self.symbol is not None
+        self.publish(self.world.market.quote(self.symbol, self._quotes))
+        self._quotes += 1
+        self.world.clock.after(1 / self._rate_per_s, self._publish_quote, generation)
+
+    def publish(self, event: Event) -> None:
+        world = self.world
+        self.handle(PublishRequested(event, payload=world.payload))
+        world.oracle.published(self.party, self.machine.published, event, world.clock.now)
+
+    def stop(self) -> None:
+        """Publish no more."""
+        self._generation += 1
+
+    # --- Actor --------------------------------------------------------------------------------------
+
+    def receive(self, connection: Connection, parcel: Parcel) -> None:
+        self.handle(Received(connection.id, (parcel,)))
+
+    def notice(self, event: object) -> None:
+        self.handle(event)
+
+    def deliver(self, connection: int, frame: Frame, time: float) -> None:
+        """A delivery that arrives at `time`, of which this moment is not the first."""
+        world = self.world
+        for command in self.machine.handle(Received(connection, (frame,)), world.clock.now):
+            if type(command) is Hand:
+                world.delivered(self, command, time)
+            else:
+                self._execute(command)
+
+    def handle(self, event: object) -> None:
+        for command in self.machine.handle(event, self.world.clock.now):
+            if type(command) is Hand:
+                self.world.delivered(self, command, self.world.clock.now)
+            else:
+                self._execute(command)
+
+    def _execute(self, command: Command) -> None:
+        world = self.world
+        if isinstance(command, Send):
+            if world.storybook is not None:
+                world.said(self.name, command.connection, command.parcel)
+            world.network.send(self, command.connection, command.parcel, world.clock.now)
+        elif isinstance(command, SetTimer):
+            token = self._timers.get(command.name, 0) + 1
+            self._timers[command.name] = token
+            world.clock.after(command.delay_s, self._fire, command.name, token)
+        elif isinstance(command, CancelTimer):
+            self._timers.pop(command.name, None)
+        elif isinstance(command, OpenLink):
+            world.dial_session(self, command.broker)
+        elif isinstance(command, Close):
+            world.network.close(self, command.connection, command.reason, world.clock.now)
+        elif isinstance(command, Tell):
+            world.told(self, command)
+
+    def _fire(self, name: str, token: int) -> None:
+        if self._timers.get(name) == token:
+            del self._timers[name]
+            self.handle(TimerFired(name))

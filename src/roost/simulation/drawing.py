@@ -1,0 +1,298 @@
+"""Pictures of overlays: SVG for documents, and a tree of lines for the terminal."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+from xml.sax.saxutils import escape
+
+from roost.simulation.layout import TAG_AT, Layout, Point, layered, radial
+from roost.simulation.trees import (
+    Role,
+    Rooted,
+    Topology,
+    centre,
+    check_tree,
+    diameter,
+    neighbours,
+    roles,
+    rooted,
+)
+
+# Up to these, ranks can be read at a glance; beyond, they get too wide.
+RANKED_BROKERS_MAX = 63
+RANKED_LEAVES_MAX = 32
+LABELLED_BROKERS_MAX = 300
+LABEL_LENGTH_MAX = 14
+TEXT_LINES_MAX = 1_000
+
+# A larger picture is shown at this size, and can be zoomed into.
+SHOWN_MAX = 2_400
+# From this size on, title and legend grow with the picture.
+WRITING_FROM = 1_200
+LATENCY_FONT = 9.0
+
+# Blue and orange of Okabe and Ito: told apart by any eyes, and as dark and light in grey print. The
+# second colour is that of the label.
+FILLS: dict[Role | None, tuple[str, str]] = {
+    "head": ("#0072B2", "#FFFFFF"),
+    "edge": ("#F0B341", "#000000"),
+    None: ("#DDDDDD", "#000000"),
+}
+LEGENDS: dict[Role | None, str] = {
+    "head": "cluster-head",
+    "edge": "edge-broker",
+    None: "broker",
+}
+PAPER, LINE, INK = "#FFFFFF", "#8A8A8A", "#222222"
+
+
+# --- SVG ------------------------------------------------------------------------------------------
+
+
+class _Style(NamedTuple):
+    """How brokers are drawn: in boxes of one size, so that they can be set evenly."""
+
+    font: float  # 0 for brokers without labels
+    width: float
+    height: float
+    latency_width: float  # 0 when no link shows its own
+
+
+class _Frame(NamedTuple):
+    """The page around the tree."""
+
+    width: float
+    height: float
+    unit: float  # what a pixel of a small picture is here, so that the writing grows with the tree
+    shift: Point  # of the tree
+
+
+def draw_svg(topology: Topology, title: str = "") -> str:
+    """An SVG document: ranks below the tree's centre, or rings around it when there are many."""
+    check_tree(topology)
+    tree = rooted(topology, centre(topology))
+    style, layout = _placed(topology, tree)
+    legend = _legend_texts(topology)
+    facts = summary(topology)
+    frame = _frame(layout.points, style, [title, facts], legend)
+    shown = min(1.0, SHOWN_MAX / max(frame.width, frame.height))
+    size = f'width="{_n(frame.width * shown)}" height="{_n(frame.height * shown)}"'
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size}'
+        f' viewBox="0 0 {_n(frame.width)} {_n(frame.height)}" role="img"'
+        ' font-family="Helvetica, Arial, DejaVu Sans, sans-serif">',
+        f"<title>{_escaped(title or facts)}</title>",
+        f'<rect width="100%" height="100%" fill="{PAPER}"/>',
+        *_heading(title, facts, frame),
+        f'<g transform="translate({_n(frame.shift.x)} {_n(frame.shift.y)})">',
+        *_links(tree, layout),
+        *(_latency_tags(topology, tree, layout) if style.latency_width else ()),
+        *_brokers(topology, layout.points, style),
+        "</g>",
+        *_legend(legend, frame),
+        "</svg>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _placed(topology: Topology, tree: Rooted) -> tuple[_Style, Layout]:
+    style = _style(topology)
+    leaves = sum(len(near) <= 1 for near in neighbours(topology).values())
+    chain = leaves <= 2 < len(topology.brokers)  # of which rings make one line
+    if len(topology.brokers) <= RANKED_BROKERS_MAX and leaves <= RANKED_LEAVES_MAX and not chain:
+        slot = max(style.width + 14, style.latency_width / TAG_AT + 4)
+        return style, layered(tree, slot, style.width, style.height)
+    # Boxes may stand corner to corner, and nearer to each other than along their ring.
+    diagonal = math.hypot(style.width, style.height) * 1.05
+    size = max(diagonal, style.latency_width / TAG_AT + 3)
+    # A latency has to fit between two brokers that stand side by side.
+    beside = (style.width + style.latency_width) / (1 - TAG_AT) / 2 + 4
+    return style, radial(tree, size, max(size + 16, beside if style.latency_width else 0))
+
+
+def _style(topology: Topology) -> _Style:
+    count = len(topology.brokers)
+    if count > LABELLED_BROKERS_MAX:
+        return _Style(0, 9, 9, 0)
+    font = 12.0 if count <= RANKED_BROKERS_MAX else 9.0
+    longest = max(_text_width(_label(broker), font) for broker in topology.brokers)
+    latencies = [_text_width(text, LATENCY_FONT) for text in _latencies(topology).values()]
+    height = font * 1.9
+    return _Style(font, max(height, longest + font), height, max(latencies, default=0))
+
+
+def _frame(
+    points: dict[str, Point], style: _Style, heading: list[str], legend: dict[Role | None, str]
+) -> _Frame:
+    left = min(point.x for point in points.values()) - style.width / 2
+    right = max(point.x for point in points.values()) + style.width / 2
+    top = min(point.y for point in points.values()) - style.height / 2
+    bottom = max(point.y for point in points.values()) + style.height / 2
+    unit = max(1.0, (right - left) / WRITING_FROM, (bottom - top) / WRITING_FROM)
+    writing = max(
+        *(_text_width(text, 16) for text in heading),
+        sum(_text_width(text, 12) + 36 for text in legend.values()),
+    )
+    width = max(right - left, writing * unit) + 48 * unit
+    height = bottom - top + 138 * unit
+    return _Frame(width, height, unit, Point((width - left - right) / 2, 78 * unit - top))
+
+
+def _heading(title: str, facts: str, frame: _Frame) -> Iterator[str]:
+    unit = frame.unit
+    if title:
+        yield (
+            f'<text x="{_n(24 * unit)}" y="{_n(32 * unit)}" font-size="{_n(16 * unit)}"'
+            f' font-weight="bold" fill="{INK}">{_escaped(title)}</text>'
+        )
+    yield (
+        f'<text x="{_n(24 * unit)}" y="{_n(52 * unit)}" font-size="{_n(12 * unit)}"'
+        f' fill="{INK}">{facts}</text>'
+    )
+
+
+def _links(tree: Rooted, layout: Layout) -> Iterator[str]:
+    yield f'<g stroke="{LINE}" stroke-width="1.5" fill="none">'
+    for child, parent in tree.parent.items():
+        way = (layout.points[parent], *layout.routes[child].bends, layout.points[child])
+        yield f'<polyline points="{" ".join(f"{_n(x)},{_n(y)}" for x, y in way)}"/>'
+    yield "</g>"
+
+
+def _latency_tags(topology: Topology, tree: Rooted, layout: Layout) -> Iterator[str]:
+    latencies = _latencies(topology)
+    yield f'<g font-size="{_n(LATENCY_FONT)}" text-anchor="middle" fill="{INK}">'
+    for child, parent in tree.parent.items():
+        text = latencies.get(frozenset((child, parent)))
+        if text:
+            yield from _latency_tag(text, layout.routes[child].tag)
+    yield "</g>"
+
+
+def _latency_tag(text: str, place: Point) -> Iterator[str]:
+    x, y = place
+    width, height = _text_width(text, LATENCY_FONT) + 2, LATENCY_FONT + 2
+    yield (
+        f'<rect x="{_n(x - width / 2)}" y="{_n(y - height / 2)}" width="{_n(width)}"'
+        f' height="{_n(height)}" fill="{PAPER}"/>'
+    )
+    yield f'<text x="{_n(x)}" y="{_n(y + LATENCY_FONT * 0.35)}">{text}</text>'
+
+
+def _brokers(topology: Topology, points: dict[str, Point], style: _Style) -> Iterator[str]:
+    yield f'<g font-size="{_n(style.font)}" text-anchor="middle">'
+    for broker, role in roles(topology).items():
+        x, y = points[broker]
+        label = ""
+        if style.font:
+            ink = FILLS[role][1]
+            label = (
+                f'<text y="{_n(style.font * 0.35)}" fill="{ink}">{_escaped(_label(broker))}</text>'
+            )
+        yield (
+            f'<g class="broker" transform="translate({_n(x)} {_n(y)})">'
+            f"<title>{_escaped(broker)}</title>{_box(role, style.width, style.height)}{label}</g>"
+        )
+    yield "</g>"
+
+
+def _box(role: Role | None, width: float, height: float) -> str:
+    """A broker around the origin; corners tell heads from edge-brokers also without colours."""
+    corner = height * (0.2 if role == "head" else 0.5)
+    return (
+        f'<rect x="{_n(-width / 2)}" y="{_n(-height / 2)}" width="{_n(width)}"'
+        f' height="{_n(height)}" rx="{_n(corner)}" fill="{FILLS[role][0]}" stroke="{INK}"'
+        ' stroke-width="0.8"/>'
+    )
+
+
+def _legend_texts(topology: Topology) -> dict[Role | None, str]:
+    """What each colour of this picture means."""
+    there = set(roles(topology).values())
+    return {role: text for role, text in LEGENDS.items() if role in there}
+
+
+def _legend(texts: dict[Role | None, str], frame: _Frame) -> Iterator[str]:
+    unit = frame.unit
+    x, y = 24 * unit, frame.height - 24 * unit
+    for role, text in texts.items():
+        box = _box(role, 16 * unit, 12 * unit)
+        yield f'<g class="legend" transform="translate({_n(x + 8 * unit)} {_n(y)})">{box}</g>'
+        yield (
+            f'<text x="{_n(x + 22 * unit)}" y="{_n(y + 4 * unit)}" font-size="{_n(12 * unit)}"'
+            f' fill="{INK}">{text}</text>'
+        )
+        x += (_text_width(text, 12) + 36) * unit
+
+
+def _label(broker: str) -> str:
+    if len(broker) <= LABEL_LENGTH_MAX:
+        return broker
+    return broker[: LABEL_LENGTH_MAX - 1] + "…"
+
+
+def _latencies(topology: Topology) -> dict[frozenset[str], str]:
+    """What is written on links, by their two ends."""
+    return {
+        frozenset((link.a, link.b)): f"{link.latency_ms:g} ms"
+        for link in topology.links
+        if link.latency_ms is not None
+    }
+
+
+def _text_width(text: str, font: float) -> float:
+    """About the width of a text, on the generous side: the font is the viewer's."""
+    wide = sum(unicodedata.east_asian_width(sign) in "WF" for sign in text)
+    return (len(text) * 0.62 + wide * 0.4) * font
+
+
+def _escaped(text: str) -> str:
+    """Text that XML can carry."""
+    return escape("".join(sign if sign.isprintable() else "\ufffd" for sign in text))
+
+
+def _n(value: float) -> str:
+    """A coordinate: one decimal, the same on every machine."""
+    text = f"{value:.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text
+
+
+def summary(topology: Topology) -> str:
+    """A tree in a line: `5 brokers (1 cluster-head, 4 edge-brokers), diameter 2`."""
+    counts = Counter(roles(topology).values())
+    kinds = [_counted(counts[role], LEGENDS[role]) for role in ("head", "edge") if counts[role]]
+    known = f" ({', '.join(kinds)})" if kinds else ""
+    return f"{_counted(len(topology.brokers), 'broker')}{known}, diameter {diameter(topology):,}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def draw_text(topology: Topology) -> str:
+    """The overlay as lines for a terminal, from the tree's centre; of a large one, the first."""
+    check_tree(topology)
+    tree = rooted(topology, centre(topology))
+    latencies = _latencies(topology)
+    lines = [tree.root]
+    indents = {tree.root: ""}  # of the children
+    for broker in tree.order[1:TEXT_LINES_MAX]:
+        parent = tree.parent[broker]
+        last = broker == tree.children[parent][-1]
+        latency = latencies.get(frozenset((broker, parent)))
+        lines.append(
+            f"{indents[parent]}{'└── ' if last else '├── '}{broker}"
+            + (f"  ({latency})" if latency else "")
+        )
+        indents[broker] = indents[parent] + ("    " if last else "│   ")
+    more = len(tree.order) - len(lines)
+    if more:
+        lines.append(f"... and {more:,} brokers more")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,400 @@
+"""A simulated broker: the broker machine, with a processor, a network card, memory and a disk (001
+section 5.1).
+
+**Input.** Messages wait in a queue; control goes first. To match a publication takes time in proportion
+to the subscriptions in the table, and inversely to the speed of the processor. The thesis' figures
+imply 1/60 second times MHz a subscription: 120 subscriptions at 100 MHz are matched in 0.02 s. Other
+messages take no time, but wait their turn: for the publication in hand, not for those in the queue.
+
+**Output.** Messages leave one after the other, at the speed of the network card. Control leaves at
+once; what it takes of the bandwidth is charged to the data that is queued from then on, rather than to
+what has its time already. So the total is right, and deliveries of one publication to all clients here
+are one planned event, with their times worked out together.
+
+**Memory** is what subscriptions and queues take. It is reported; a broker that has more than it owns
+goes on, as the thesis' do.
+
+**Disk.** A transaction is safe so long after it was asked for. A crash takes with it what is not safe
+yet.
+
+A *life* is the time from a start to a crash. What was planned in an earlier one finds it over and does
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from roost.broker.commands import (
+    CancelTimer,
+    Close,
+    Command,
+    Deliver,
+    OpenLink,
+    PauseReading,
+    Persist,
+    Record,
+    ResumeReading,
+    Send,
+    SetTimer,
+    StoreKey,
+)
+from roost.broker.core import Broker
+from roost.broker.events import (
+    LoadIndices,
+    LoadSampled,
+    Persisted,
+    Received,
+    Started,
+    TimerFired,
+)
+from roost.broker.messages import DATA, Frame, Parcel, Publication
+from roost.simulation.network import Connection
+from roost.wire import size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from roost.broker.config import BrokerConfig
+    from roost.broker.module import Module
+    from roost.simulation.world import World
+
+# Seconds times MHz that one subscription adds to the matching of a publication.
+MATCHING_S_MHZ = 1 / 60
+# What a subscription takes in the thesis' model, in which memory is linear in them.
+SUBSCRIPTION_BYTES = 1_000
+# A queued message, beyond its bytes.
+QUEUED_BYTES = 300
+BITS = 8
+
+
+class Meter:
+    """What has been counted since the last sample of the load."""
+
+    __slots__ = (
+        "arrived",
+        "busy_s",
+        "bytes_out",
+        "matched",
+        "matching_s",
+        "messages_out",
+        "output_wait_s",
+        "since",
+        "wait_s",
+    )
+
+    def __init__(self, now: float) -> None:
+        self.since = now
+        self.arrived = 0  # publications
+        self.matched = 0
+        self.wait_s = 0.0
+        self.matching_s = 0.0
+        self.busy_s = 0.0
+        self.messages_out = 0
+        self.bytes_out = 0
+        self.output_wait_s = 0.0
+
+
+class Host:
+    """A simulated broker, through all its lives."""
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        *,
+        cpu_mhz: float,
+        memory_mb: float,
+        bandwidth_mbps: float,
+        modules: Sequence[Module] = (),
+    ) -> None:
+        self.world = world
+        self.name = name
+        self.cpu_mhz = cpu_mhz
+        self.memory_bytes = memory_mb * 1e6
+        self.bytes_per_s = bandwidth_mbps * 1e6 / BITS
+        self.slowness = 1.0
+        self.modules = modules
+        self.store: dict[StoreKey, Any] = {}
+        self.lives = 0
+        self.life: Life | None = None
+        self.last_load: LoadIndices | None = None
+
+    def start(self) -> None:
+        """Begin a life, with what the store holds."""
+        self.lives += 1
+        config = self.world.broker_config(self.name, f"{self.name}~{self.lives}")
+        self.life = Life(self, config)
+        self.life.handle(Started(dict(self.store)))
+
+    def crash(self, keep_store: bool) -> None:
+        if self.life is not None:
+            self.life.over = True
+            self.life = None
+        if not keep_store:
+            self.store.clear()
+
+    # --- Actor: to the life that there is -----------------------------------------------------------
+
+    def receive(self, connection: Connection, parcel: Parcel) -> None:
+        if self.life is not None:
+            self.life.receive(connection, parcel)
+
+    def notice(self, event: object) -> None:
+        if self.life is not None:
+            self.life.handle(event)
+
+
+class Life:
+    """A broker from its start to its crash."""
+
+    __slots__ = (
+        "_busy",
+        "_control_free_at",
+        "_free_at",
+        "_held",
+        "_paused",
+        "_timers",
+        "control",
+        "data",
+        "host",
+        "machine",
+        "matching_s",
+        "meter",
+        "over",
+        "world",
+    )
+
+    def __init__(self, host: Host, config: BrokerConfig) -> None:
+        self.host = host
+        self.world = host.world
+        self.machine = Broker(config, host.modules)
+        self.over = False
+        self.control: deque[tuple[int, Frame]] = deque()
+        self.data: deque[tuple[float, int, Frame]] = deque()  # when it came, connection, frame
+        self.meter = Meter(self.world.clock.now)
+        self.matching_s = 0.0  # of the last publication
+        self._busy = False
+        self._free_at = 0.0  # when the network card has sent all data
+        self._control_free_at = 0.0
+        self._timers: dict[str, int] = {}
+        self._paused: dict[int, None] = {}
+        self._held: deque[tuple[float, int, Frame]] = deque()  # of connections that are paused
+
+    # --- input --------------------------------------------------------------------------------------
+
+    def receive(self, connection: Connection, parcel: Parcel) -> None:
+        if type(parcel) is not Frame:
+            self.handle(Received(connection.id, (parcel,)))
+        elif parcel.priority != DATA:
+            if self._busy:
+                self.control.append((connection.id, parcel))
+            else:
+                self.handle(Received(connection.id, (parcel,)))
+        else:
+            self.meter.arrived += 1
+            if self._busy or self._paused:
+                self.data.append((self.world.clock.now, connection.id, parcel))
+                self._serve_next()
+            else:
+                self._serve(self.world.clock.now, connection.id, parcel)
+
+    def _serve(self, arrived: float, connection: int, frame: Frame) -> None:
+        clock = self.world.clock
+        now = clock.now
+        delay = 0.0
+        if type(frame.message) is Publication:
+            host = self.host
+            subscriptions = len(self.machine.routing.subscriptions)
+            delay = subscriptions * MATCHING_S_MHZ / host.cpu_mhz * host.slowness
+            meter = self.meter
+            meter.matched += 1
+            meter.wait_s += now - arrived
+            meter.matching_s += delay
+        self._busy = True
+        clock.at(now + delay, self._served, arrived, now, connection, frame)
+
+    def _served(self, arrived: float, begun: float, connection: int, frame: Frame) -> None:
+        if self.over:
+            return
+        self._busy = False
+        now = self.world.clock.now
+        self.meter.busy_s += now - begun
+        commands = self.machine.handle(Received(connection, (frame,)), now)
+        if type(frame.message) is Publication:
+            self.world.visited(self.host, frame, begun - arrived, now - begun, commands)
+        self.execute(commands)
+        self._serve_next()
+
+    def _serve_next(self) -> None:
+        while self.control and not self._busy:
+            connection, control = self.control.popleft()
+            self.handle(Received(connection, (control,)))
+        while self.data and not self._busy:
+            item = self.data.popleft()
+            if item[1] in self._paused:
+                self._held.append(item)
+            else:
+                self._serve(*item)
+
+    def _resume(self, connection: int) -> None:
+        self._paused.pop(connection, None)
+        back = [item for item in self._held if item[1] == connection]
+        self._held = deque(item for item in self._held if item[1] != connection)
+        self.data.extendleft(reversed(back))
+        # Not at once: whoever resumes is still at work.
+        self.world.clock.after(0.0, self._resumed)
+
+    def _resumed(self) -> None:
+        if not self.over:
+            self._serve_next()
+
+    # --- what the machine wants done ----------------------------------------------------------------
+
+    def handle(self, event: object) -> None:
+        self.execute(self.machine.handle(event, self.world.clock.now))
+
+    def execute(self, commands: list[Command]) -> None:
+        for command in commands:
+            kind = type(command)
+            if kind is Send:
+                self._send(command.connection, command.parcel)  # type: ignore[attr-defined]
+            elif kind is Deliver:
+                self._deliver(command)  # type: ignore[arg-type]
+            else:
+                self._execute_rare(command)
+
+    def _execute_rare(self, command: Command) -> None:
+        world = self.world
+        if isinstance(command, SetTimer):
+            token = self._timers.get(command.name, 0) + 1
+            self._timers[command.name] = token
+            world.clock.after(command.delay_s, self._fire, command.name, token)
+        elif isinstance(command, CancelTimer):
+            if command.name in self._timers:
+                self._timers[command.name] += 1
+        elif isinstance(command, Persist):
+            world.clock.after(world.commit_s, self._committed, command)
+        elif isinstance(command, OpenLink):
+            world.dial_link(self.host, command.broker)
+        elif isinstance(command, Close):
+            world.network.close(
+                self.host, command.connection, command.reason, max(world.clock.now, self._free_at)
+            )
+        elif isinstance(command, PauseReading):
+            self._paused[command.connection] = None
+        elif isinstance(command, ResumeReading):
+            self._resume(command.connection)
+        elif isinstance(command, Record):
+            world.decided(self.host, command)
+
+    def _fire(self, name: str, token: int) -> None:
+        if not self.over and self._timers.get(name) == token:
+            del self._timers[name]
+            self.handle(TimerFired(name))
+
+    def _committed(self, persist: Persist) -> None:
+        if self.over:
+            return
+        store = self.host.store
+        for key, value in persist.writes.items():
+            if value is None:
+                store.pop(key, None)
+            else:
+                store[key] = value
+        self.handle(Persisted(persist.token))
+
+    # --- output -------------------------------------------------------------------------------------
+
+    def _send(self, connection: int, parcel: Parcel) -> None:
+        size = size_of(parcel)
+        now = self.world.clock.now
+        host = self.host
+        takes = size / host.bytes_per_s * host.slowness
+        meter = self.meter
+        meter.messages_out += 1
+        meter.bytes_out += size
+        free_at = self._free_at if self._free_at > now else now
+        self._free_at = free_at + takes
+        if type(parcel) is Frame and parcel.priority == DATA:
+            meter.output_wait_s += free_at - now
+            departure = self._free_at
+        else:
+            departure = max(now, self._control_free_at) + takes
+            self._control_free_at = departure
+        if self.world.storybook is not None:
+            self.world.said(host.name, connection, parcel)
+        self.world.network.send(host, connection, parcel, departure)
+
+    def _deliver(self, command: Deliver) -> None:
+        """To all clients here, one after the other: one event, when the last has gone out."""
+        now = self.world.clock.now
+        host = self.host
+        per_byte = host.slowness / host.bytes_per_s
+        time = self._free_at if self._free_at > now else now
+        meter = self.meter
+        total = 0
+        times: list[float] = []
+        for _, frame in command.frames:
+            size = size_of(frame)
+            total += size
+            meter.output_wait_s += time - now
+            time += size * per_byte
+            times.append(time)
+        self._free_at = time
+        meter.messages_out += len(times)
+        meter.bytes_out += total
+        world = self.world
+        if world.storybook is not None:
+            for connection, frame in command.frames:
+                world.said(host.name, connection, frame)
+        world.clock.at(time + world.client_latency_s, world.deliver, command.frames, times)
+
+    # --- load ---------------------------------------------------------------------------------------
+
+    def sample(self) -> None:
+        """Work out the load indices since the last time, and tell the machine (001 eq. 3.1 to 3.3)."""
+        meter, now = self.meter, self.world.clock.now
+        self.meter = Meter(now)
+        period = now - meter.since
+        if period <= 0:
+            return
+        host = self.host
+        subscriptions = len(self.machine.routing.subscriptions)
+        matching_s = subscriptions * MATCHING_S_MHZ / host.cpu_mhz * host.slowness
+        backlog_bytes = max(0.0, self._free_at - now) * host.bytes_per_s
+        mean_size = meter.bytes_out / meter.messages_out if meter.messages_out else 0.0
+        queued = len(self.data) + len(self._held)
+        load = LoadIndices(
+            input_utilisation=meter.arrived / period * matching_s,
+            matching_delay_s=meter.matching_s / meter.matched if meter.matched else matching_s,
+            output_utilisation=meter.bytes_out / period / host.bytes_per_s,
+            input_rate=meter.arrived / period,
+            output_rate=meter.messages_out / period,
+            output_bytes_per_s=meter.bytes_out / period,
+            input_queue=queued,
+            # The queue is kept as the time at which it is empty.
+            output_queue=round(backlog_bytes / mean_size) if mean_size else 0,
+            input_queueing_delay_s=self._queueing_delay(meter, now),
+            output_queueing_delay_s=(
+                meter.output_wait_s / meter.messages_out if meter.messages_out else 0.0
+            ),
+            cpu_utilisation=min(1.0, meter.busy_s / period),
+            memory_bytes=subscriptions * SUBSCRIPTION_BYTES + queued * QUEUED_BYTES + backlog_bytes,
+            memory_total_bytes=host.memory_bytes,
+            subscriptions=subscriptions,
+        )
+        host.last_load = load
+        self.world.sampled(host, load)
+        self.handle(LoadSampled(load))
+
+    def _queueing_delay(self, meter: Meter, now: float) -> float:
+        if meter.matched:
+            return meter.wait_s / meter.matched
+        return now - self.data[0][0] if self.data else 0.0
+
+    @property
+    def queued(self) -> int:
+        """Messages that wait to be handled, the one in hand included."""
+        return len(self.control) + len(self.data) + len(self._held) + self._busy

@@ -1,0 +1,132 @@
+"""Connections between simulated machines: reliable and in order while they are up, as TCP is.
+
+A connection carries parcels both ways, each class in order. What is on the way when it is cut is lost,
+and both ends hear of it a little later, as they would from a missing heartbeat. Whether two machines
+can reach each other at all is up to the faults of the scenario: links that are cut, partitions,
+machines that are down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from roost.broker.events import ConnectionAccepted, ConnectionClosed, LinkOpened, LinkRefused
+from roost.broker.messages import CONTROL, DATA, Frame, Parcel
+from roost.simulation.clock import Clock
+
+# How long until an end notices that the other is gone.
+NOTICE_S = 0.2
+# How long it takes to learn that nobody answers, on top of the latency.
+REFUSAL_S = 0.01
+
+
+class Actor(Protocol):
+    """A machine in its simulated surroundings."""
+
+    name: str
+
+    def receive(self, connection: Connection, parcel: Parcel) -> None: ...
+
+    def notice(self, event: object) -> None:
+        """Something happened to a connection."""
+
+
+class Connection:
+    """A connection of two actors. `ends[0]` dialled."""
+
+    __slots__ = ("ends", "extra_s", "id", "last", "latency_s", "open")
+
+    def __init__(self, id_: int, ends: tuple[Actor, Actor], latency_s: float) -> None:
+        self.id = id_
+        self.ends = ends
+        self.latency_s = latency_s
+        self.extra_s = 0.0  # while a spike of delay lasts
+        self.open = True
+        # When the last parcel of each direction and class arrives, so that none overtakes another.
+        self.last = [[0.0, 0.0], [0.0, 0.0]]
+
+
+class Network:
+    """All connections, and who can reach whom."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.connections: dict[int, Connection] = {}
+        self._ids = 0
+        self.lost = 0  # parcels that were on the way when a connection was cut
+
+    def dial(
+        self,
+        caller: Actor,
+        find: Callable[[], Actor | None],
+        broker: str,
+        latency_s: float,
+    ) -> None:
+        """Connect to whoever `find` gives by then; both ends are told, the one that is called first."""
+        self.clock.after(2 * latency_s, self._dialled, caller, find, broker, latency_s)
+
+    def _dialled(
+        self,
+        caller: Actor,
+        find: Callable[[], Actor | None],
+        broker: str,
+        latency_s: float,
+    ) -> None:
+        called = find()
+        if called is None:
+            refusal = LinkRefused(broker, "nobody answers")
+            self.clock.after(REFUSAL_S, caller.notice, refusal)
+            return
+        self._ids += 1
+        connection = Connection(self._ids, (caller, called), latency_s)
+        self.connections[connection.id] = connection
+        called.notice(ConnectionAccepted(connection.id))
+        caller.notice(LinkOpened(broker, connection.id))
+
+    def send(self, sender: Actor, connection_id: int, parcel: Parcel, departure: float) -> None:
+        """Put a parcel on a connection at a time; on one that is gone, nothing happens."""
+        connection = self.connections.get(connection_id)
+        if connection is None or not connection.open:
+            return
+        direction = 0 if connection.ends[0] is sender else 1
+        class_ = DATA if type(parcel) is Frame and parcel.priority == DATA else CONTROL
+        last = connection.last[direction]
+        arrival = departure + connection.latency_s + connection.extra_s
+        arrival = max(arrival, last[class_])
+        last[class_] = arrival
+        self.clock.at(arrival, self._arrive, connection, connection.ends[1 - direction], parcel)
+
+    def _arrive(self, connection: Connection, receiver: Actor, parcel: Parcel) -> None:
+        if connection.open:
+            receiver.receive(connection, parcel)
+        else:
+            self.lost += 1
+
+    def close(self, closer: Actor, connection_id: int, reason: str, departure: float) -> None:
+        """Close in order: the other end hears of it behind what was sent."""
+        connection = self.connections.get(connection_id)
+        if connection is None or not connection.open:
+            return
+        direction = 0 if connection.ends[0] is closer else 1
+        arrival = max(departure + connection.latency_s, *connection.last[direction])
+        self.clock.at(arrival, self._closed, connection, connection.ends[1 - direction], reason)
+
+    def _closed(self, connection: Connection, other: Actor, reason: str) -> None:
+        if connection.open:
+            connection.open = False
+            del self.connections[connection.id]
+            other.notice(ConnectionClosed(connection.id, reason))
+
+    def cut(self, connection: Connection, reason: str) -> None:
+        """Without a word: what is on the way is lost, and both ends notice after a while."""
+        if connection.open:
+            connection.open = False
+            del self.connections[connection.id]
+            for end in connection.ends:
+                self.clock.after(NOTICE_S, end.notice, ConnectionClosed(connection.id, reason))
+
+    def of(self, *names: str) -> list[Connection]:
+        """The connections of an actor, or between two."""
+        wanted = set(names)
+        return [c for c in self.connections.values() if wanted <= {c.ends[0].name, c.ends[1].name}]

@@ -1,0 +1,254 @@
+"""The oracle: what clients did, what they should therefore get, and whether they got it.
+
+It knows nothing of brokers. It is told what clients ask for and what arrives, and says for each event
+and each subscription that matches it one of three things:
+
+    must    the event has to arrive
+    may     it may arrive or not: the grey zone
+    no      it must not: the subscription does not match, or is not there
+
+and for every event that arrives, whatever it is: never twice at a client, and in the order of its
+publisher.
+
+**The grey zone.** A subscription is *settled* once a moment has passed, after it was asked for, at
+which nobody had anything of the control class left to say: its broker had it, every link was up, and no
+control message was on the way or waiting. The same for an advertisement. An event must reach a
+subscription if both the subscription and an advertisement that matches the event were settled when it
+was published, and the two clients are connected by the overlay. It may reach one that is not yet
+settled, that is unsubscribed while the event is on the way, or whose client is moving to another
+broker.
+
+What makes promises void, and what is settled unsettled again:
+
+    a broker loses its store    for everything on the way, and until things have settled anew for all else
+    a link is added or removed  the same
+    a session is over before    for what was on the way to that client
+      its client is back
+    an event is not accepted    for that event: its broker never took it, or refused it
+
+An event is checked as it goes, and forgotten when it has arrived everywhere: the oracle's memory is
+what is on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from roost.broker.messages import Publication
+from roost.language import Advertisement, Event, Subscription
+from roost.matching import Index
+
+VIOLATIONS_KEPT = 20
+
+
+class Wish:
+    """A subscription as its client sees it."""
+
+    __slots__ = ("key", "name", "party", "settled", "subscription")
+
+    def __init__(self, key: int, party: Party, name: str, subscription: Subscription) -> None:
+        self.key = key
+        self.party = party
+        self.name = name
+        self.subscription = subscription
+        self.settled = False
+
+
+class Offer:
+    """An advertisement as its client sees it."""
+
+    __slots__ = ("advertisement", "party", "settled")
+
+    def __init__(self, party: Party, advertisement: Advertisement) -> None:
+        self.party = party
+        self.advertisement = advertisement
+        self.settled = False
+
+
+class Party:
+    """A client: what it wants and offers, and the last event that it got of each publisher."""
+
+    __slots__ = ("last", "name", "offers", "wishes")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.wishes: dict[str, Wish] = {}
+        self.offers: dict[str, Offer] = {}
+        self.last: dict[str, int] = {}
+
+
+class Pending:
+    """An event on its way: the subscriptions that it has yet to reach."""
+
+    __slots__ = ("missing", "published_at")
+
+    def __init__(self, missing: set[int], published_at: float) -> None:
+        self.missing = missing
+        self.published_at = published_at
+
+
+class Oracle:
+    """Watches clients."""
+
+    def __init__(self, *, flooding: bool) -> None:
+        self._flooding = flooding
+        # Whether the overlay connects two clients; None while it connects all.
+        self.connected: Callable[[str, str], bool] | None = None
+        self._wishes: dict[int, Wish] = {}
+        self._next_key = 0
+        self._index = Index()
+        self._unsettled: dict[Wish | Offer, None] = {}
+        self.pending: dict[tuple[str, int], Pending] = {}
+        self.published_count = 0
+        self.expected = 0  # deliveries that must be made
+        self.delivered = 0
+        self.lost = 0
+        self.doubled = 0
+        self.reordered = 0
+        self.unwanted = 0  # that matched no subscription
+        self.violations: list[str] = []
+
+    # --- what clients do ----------------------------------------------------------------------------
+
+    def subscribed(self, party: Party, name: str, subscription: Subscription) -> None:
+        wish = Wish(self._next_key, party, name, subscription)
+        self._next_key += 1
+        self._wishes[wish.key] = party.wishes[name] = wish
+        self._index.add(wish.key, subscription)
+        self._unsettled[wish] = None
+
+    def unsubscribed(self, party: Party, name: str) -> None:
+        wish = party.wishes.pop(name)
+        del self._wishes[wish.key]
+        self._index.remove(wish.key)
+        self._unsettled.pop(wish, None)
+        if self.pending:
+            self.forgive([wish])
+
+    def advertised(self, party: Party, name: str, advertisement: Advertisement) -> None:
+        offer = party.offers[name] = Offer(party, advertisement)
+        self._unsettled[offer] = None
+
+    def unadvertised(self, party: Party, name: str) -> None:
+        self._unsettled.pop(party.offers.pop(name), None)
+
+    def published(self, party: Party, sequence: int, event: Event, now: float) -> None:
+        self.published_count += 1
+        if not self._offered(party, event):
+            return
+        keys = self._index.match(event).tolist()
+        if self._unsettled or self.connected is not None:
+            wishes = self._wishes
+            keys = [key for key in keys if self._certain(party, wishes[key])]
+        if keys:
+            self.expected += len(keys)
+            self.pending[party.name, sequence] = Pending(set(keys), now)
+
+    def _offered(self, party: Party, event: Event) -> bool:
+        return self._flooding or any(
+            offer.settled and offer.advertisement.matches(event) for offer in party.offers.values()
+        )
+
+    def _certain(self, publisher: Party, wish: Wish) -> bool:
+        if not wish.settled:
+            return False
+        return self.connected is None or self.connected(publisher.name, wish.party.name)
+
+    def arrived(
+        self, party: Party, publication: Publication, names: Iterable[str], now: float
+    ) -> None:
+        """An event reached a client, for its subscriptions of these names."""
+        publisher, sequence = publication.publisher, publication.sequence
+        pending = self.pending.get((publisher, sequence))
+        last = party.last.get(publisher, 0)
+        if sequence <= last:
+            self._out_of_place(party, publication, pending, now)
+            return
+        party.last[publisher] = sequence
+        for name in names:
+            self.delivered += 1
+            wish = party.wishes.get(name)
+            if pending is not None and wish is not None and wish.key in pending.missing:
+                pending.missing.remove(wish.key)
+            elif wish is None or not wish.subscription.matches(publication.event):
+                self.unwanted += 1
+                self._violation(
+                    f"{publication.id} reached {party.name} for its subscription {name!r},"
+                    f" which does not match it, at {now:.3f} s"
+                )
+        if pending is not None and not pending.missing:
+            del self.pending[publisher, sequence]
+
+    def _out_of_place(
+        self, party: Party, publication: Publication, pending: Pending | None, now: float
+    ) -> None:
+        late = pending is not None and any(
+            self._wishes[key].party is party for key in pending.missing if key in self._wishes
+        )
+        if late:
+            self.reordered += 1
+        else:
+            self.doubled += 1
+        self._violation(
+            f"{publication.id} reached {party.name} {'late' if late else 'twice'}, behind"
+            f" {publication.publisher}:{party.last[publication.publisher]}, at {now:.3f} s"
+        )
+
+    # --- the grey zone ------------------------------------------------------------------------------
+
+    @property
+    def unsettled(self) -> int:
+        return len(self._unsettled)
+
+    def settle(self, reached: Callable[[str], bool]) -> None:
+        """Nobody has anything left to say. What the brokers of these clients have is settled."""
+        for thing in [t for t in self._unsettled if reached(t.party.name)]:
+            thing.settled = True
+            del self._unsettled[thing]
+
+    def unsettle(self, parties: Iterable[Party]) -> None:
+        """Promises to these clients, and for what they offer, begin anew."""
+        for party in parties:
+            things: list[Wish | Offer] = [*party.wishes.values(), *party.offers.values()]
+            for thing in things:
+                thing.settled = False
+                self._unsettled[thing] = None
+
+    def forgive(self, wishes: Iterable[Wish]) -> None:
+        """What is on the way may reach these or not."""
+        keys = {wish.key for wish in wishes}
+        for identity, pending in list(self.pending.items()):
+            self.expected -= len(pending.missing & keys)
+            pending.missing -= keys
+            if not pending.missing:
+                del self.pending[identity]
+
+    def forgive_everything(self) -> None:
+        """Nobody can say what becomes of what is on the way."""
+        self.expected -= sum(len(p.missing) for p in self.pending.values())
+        self.pending.clear()
+
+    def not_accepted(self, publisher: str, sequence: int) -> None:
+        """The publisher's broker never took this event."""
+        pending = self.pending.pop((publisher, sequence), None)
+        if pending is not None:
+            self.expected -= len(pending.missing)
+
+    # --- the verdict --------------------------------------------------------------------------------
+
+    def finish(self, in_transit: Callable[[str, int], bool]) -> None:
+        """Whatever is still missing, and on its way nowhere, is lost."""
+        for (publisher, sequence), pending in self.pending.items():
+            if in_transit(publisher, sequence):
+                continue
+            self.lost += len(pending.missing)
+            missing = [self._wishes[key] for key in sorted(pending.missing)]
+            self._violation(
+                f"{publisher}:{sequence}, published at {pending.published_at:.3f} s, never reached "
+                + ", ".join(f"{wish.party.name} ({wish.name})" for wish in missing[:5])
+                + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+            )
+
+    def _violation(self, what: str) -> None:
+        if len(self.violations) < VIOLATIONS_KEPT:
+            self.violations.append(what)

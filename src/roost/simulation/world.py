@@ -1,0 +1,521 @@
+"""A federation in the laboratory: carries out the statements of a workload, and watches.
+
+The world is the driver of all machines. It plans the statements, connects who asks to be connected,
+lets faults happen, takes samples of the load, tells the oracle what clients do and get, and writes the
+trace.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from roost.broker import events as ev
+from roost.broker.commands import Command, Deliver, Hand, Record, Send, Tell
+from roost.broker.config import BrokerConfig
+from roost.broker.messages import Frame, Parcel
+from roost.broker.module import Module
+from roost.broker.story import Storybook
+from roost.simulation import statements as st
+from roost.simulation.clients import SimulatedClient
+from roost.simulation.clock import Clock
+from roost.simulation.delays import Delays
+from roost.simulation.host import Host
+from roost.simulation.latencies import Latencies
+from roost.simulation.market import BarMarket, Market, SyntheticMarket, advertisement_of
+from roost.simulation.network import Connection, Network
+from roost.simulation.oracle import Oracle, Party
+from roost.simulation.overlay import Overlay
+from roost.simulation.settings import Settings
+from roost.simulation.workload_check import MAIN
+from roost.traces import TraceWriter
+from roost.wire import publication_bytes
+
+# How often to look whether everything has settled, while something has not.
+PROBE_S = 0.25
+MS = 1e-3
+# Clients acknowledge deliveries in no hurry: it is only for the memory of their broker.
+CLIENT_ACK_DELAY_S = 30.0
+
+
+class World:
+    """One run. `seed` decides all that the workload leaves open."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        workload: Iterable[st.Statement],
+        *,
+        seed: int = 0,
+        trace: TraceWriter | None = None,
+        storybook: Storybook | None = None,
+        modules: Callable[[str], Sequence[Module]] = lambda _: (),
+        config: dict[str, Any] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.clock = Clock()
+        self.network = Network(self.clock)
+        self.overlay = Overlay()
+        self.random = random.Random(seed)
+        self.market: Market = SyntheticMarket(settings.market_seed)
+        self.latencies = Latencies(settings.link_latency_ms * MS)
+        self.trace = trace
+        self.storybook = storybook
+        self.hosts: dict[str, Host] = {}
+        self.clients: dict[str, SimulatedClient] = {}
+        self.delays = Delays()
+        self.hops = 0  # publications that a broker has matched and routed
+        self.publications_sent = 0  # from broker to broker
+        self.statements_done = 0
+        self.payload = b"\0" * settings.payload_bytes
+        self.client_latency_s = settings.client_latency_ms * MS
+        self.client_ack_delay_s = CLIENT_ACK_DELAY_S
+        self.commit_s = settings.commit_ms * MS
+        self.oracle = Oracle(flooding=settings.routing == "flooding")
+        self._modules = modules
+        self._config = config or {}
+        self._parties: dict[str, Party] = {}
+        self._probing = False
+        self._cut_off: frozenset[str] = frozenset()  # brokers on the far side of a partition
+        for statement in workload:
+            self.clock.at(statement.at, self._do, statement)
+        self.clock.after(settings.load_period_s, self._sample)
+
+    def run(self, until: float) -> None:
+        self.clock.run(until)
+
+    def broker_config(self, name: str, incarnation: str) -> BrokerConfig:
+        settings = self.settings
+        config = BrokerConfig(
+            broker=name,
+            incarnation=incarnation,
+            routing=settings.routing,
+            covering=settings.covering,
+            advertisement_covering=settings.advertisement_covering,
+            durable=settings.durability,
+            linger_s=settings.linger_s,
+            ack_delay_s=settings.ack_delay_s,
+        )
+        return msgspec.structs.replace(config, **self._config)
+
+    # --- statements: the federation -----------------------------------------------------------------
+
+    def _do(self, statement: st.Statement) -> None:
+        self.statements_done += 1
+        DO[type(statement)](self, statement)
+
+    def _add_broker(self, s: st.AddBroker) -> None:
+        host = Host(
+            self,
+            s.broker,
+            cpu_mhz=s.cpu_mhz,
+            memory_mb=s.memory_mb,
+            bandwidth_mbps=s.bandwidth_mbps,
+            modules=self._modules(s.broker),
+        )
+        self.hosts[s.broker] = host
+        self.overlay.add_broker(s.broker)
+        self.oracle.connected = self._connected if self.overlay.parts > 1 else None
+        host.start()
+
+    def _remove_broker(self, s: st.RemoveBroker) -> None:
+        for neighbour in self.overlay.neighbours(s.broker):
+            self._unlink(s.broker, neighbour)
+        self.overlay.remove_broker(s.broker)
+        for connection in self.network.of(s.broker):
+            self.network.cut(connection, "it has left")
+        self.hosts.pop(s.broker).crash(keep_store=False)
+        self._overlay_changed()
+
+    def _add_link(self, s: st.AddLink) -> None:
+        latency_s = None if s.latency_ms is None else s.latency_ms * MS
+        self.overlay.add_link(s.a, s.b, self.latencies.between(s.a, s.b, latency_s))
+        # The second dials: in a workload that grows a tree, it is the one that joins.
+        for here, there, dial in ((s.a, s.b, False), (s.b, s.a, True)):
+            self.hosts[here].notice(ev.LinkAdded(there, dial))
+        self._overlay_changed()
+
+    def _remove_link(self, s: st.RemoveLink) -> None:
+        self._unlink(s.a, s.b)
+        self._overlay_changed()
+
+    def _unlink(self, a: str, b: str) -> None:
+        self.overlay.remove_link(a, b)
+        for here, there in ((a, b), (b, a)):
+            self.hosts[here].notice(ev.LinkRemoved(there, f"link {a} - {b} is removed"))
+
+    def _overlay_changed(self) -> None:
+        """Who is connected to whom has changed: promises begin anew."""
+        self.oracle.connected = self._connected if self.overlay.parts > 1 else None
+        if self._parties:
+            self.oracle.forgive_everything()
+            self._unsettle(self._parties.values())
+
+    def _connected(self, a: str, b: str) -> bool:
+        brokers = [self.clients[name].machine.broker for name in (a, b)]
+        return self.overlay.part(brokers[0]) == self.overlay.part(brokers[1])
+
+    def _use_bars(self, s: st.UseBars) -> None:
+        self.market = BarMarket(s.path)
+
+    def _use_latencies(self, s: st.UseLatencies) -> None:
+        self.latencies.read(s.path)
+
+    # --- statements: clients ------------------------------------------------------------------------
+
+    def _add_client(self, name: str, broker: str) -> SimulatedClient:
+        party = self._parties[name] = Party(name)
+        client = self.clients[name] = SimulatedClient(self, name, party)
+        client.handle(ev.AttachRequested(broker))
+        return client
+
+    def _add_publisher(self, s: st.AddPublisher) -> None:
+        client = self._add_client(s.publisher, s.broker)
+        client.symbol = s.symbol
+        advertisement = s.advertisement
+        if advertisement is None and s.symbol is not None:
+            advertisement = advertisement_of(s.symbol)
+        if advertisement is not None:
+            self._advertise(
+                st.Advertise(at=s.at, publisher=s.publisher, name=MAIN, advertisement=advertisement)
+            )
+        if s.symbol is not None:
+            client.set_rate(s.rate_per_min, self.random.random())
+
+    def _change_rate(self, s: st.ChangeRate) -> None:
+        self.clients[s.publisher].set_rate(s.rate_per_min, self.random.random())
+
+    def _publish(self, s: st.Publish) -> None:
+        self.clients[s.publisher].publish(s.event)
+
+    def _advertise(self, s: st.Advertise) -> None:
+        client = self.clients[s.publisher]
+        client.handle(ev.AdvertiseRequested(s.name, s.advertisement))
+        self.oracle.advertised(client.party, s.name, s.advertisement)
+        self._probe_soon()
+
+    def _unadvertise(self, s: st.Unadvertise) -> None:
+        client = self.clients[s.publisher]
+        client.handle(ev.UnadvertiseRequested(s.name))
+        self.oracle.unadvertised(client.party, s.name)
+
+    def _remove_publisher(self, s: st.RemovePublisher) -> None:
+        self._remove_client(s.publisher)
+
+    def _add_subscriber(self, s: st.AddSubscriber) -> None:
+        self._add_client(s.subscriber, s.broker)
+        self._subscribe(
+            st.Subscribe(at=s.at, subscriber=s.subscriber, name=MAIN, subscription=s.subscription)
+        )
+
+    def _subscribe(self, s: st.Subscribe) -> None:
+        client = self.clients[s.subscriber]
+        client.handle(ev.SubscribeRequested(s.name, s.subscription))
+        self.oracle.subscribed(client.party, s.name, s.subscription)
+        self._probe_soon()
+
+    def _unsubscribe(self, s: st.Unsubscribe) -> None:
+        client = self.clients[s.subscriber]
+        client.handle(ev.UnsubscribeRequested(s.name))
+        self.oracle.unsubscribed(client.party, s.name)
+
+    def _remove_subscriber(self, s: st.RemoveSubscriber) -> None:
+        self._remove_client(s.subscriber)
+
+    def _remove_client(self, name: str) -> None:
+        client = self.clients[name]
+        client.stop()
+        client.gone = True
+        client.handle(ev.LeaveRequested())
+        party = client.party
+        for wish in list(party.wishes):
+            self.oracle.unsubscribed(party, wish)
+        for offer in list(party.offers):
+            self.oracle.unadvertised(party, offer)
+
+    def _redirect_client(self, s: st.RedirectClient) -> None:
+        client = self.clients[s.client]
+        host = self.hosts[client.machine.broker]
+        host.notice(ev.ClientRedirected(s.client, s.broker, f"line {s.line}: redirect"))
+        self._void(client)
+
+    # --- statements: faults -------------------------------------------------------------------------
+
+    def _crash(self, s: st.CrashBroker) -> None:
+        self.hosts[s.broker].crash(s.keep_store)
+        for connection in self.network.of(s.broker):
+            self.network.cut(connection, f"{s.broker} does not answer")
+        if not (s.keep_store and self.settings.durability):
+            self.oracle.forgive_everything()
+            self._unsettle(self._parties.values())
+
+    def _restart(self, s: st.RestartBroker) -> None:
+        host = self.hosts[s.broker]
+        host.start()
+        for neighbour in self.overlay.neighbours(s.broker):
+            host.notice(ev.LinkAdded(neighbour, self.overlay.dials(s.broker, neighbour)))
+
+    def _slow(self, s: st.SlowBroker) -> None:
+        self.hosts[s.broker].slowness = s.factor
+
+    def _cut_link(self, s: st.CutLink) -> None:
+        self.overlay.cut(s.a, s.b)
+        for connection in self.network.of(s.a, s.b):
+            self.network.cut(connection, "the link is cut")
+
+    def _heal_link(self, s: st.HealLink) -> None:
+        self.overlay.heal(s.a, s.b)
+
+    def _delay_link(self, s: st.DelayLink) -> None:
+        for connection in self.network.of(s.a, s.b):
+            connection.extra_s += s.extra_ms * MS
+            self.clock.after(s.duration_s, self._end_delay, connection, s.extra_ms * MS)
+
+    def _end_delay(self, connection: Connection, extra_s: float) -> None:
+        connection.extra_s = max(0.0, connection.extra_s - extra_s)
+
+    def _partition(self, s: st.Partition) -> None:
+        self._cut_off = frozenset(s.brokers)
+        for connection in list(self.network.connections.values()):
+            sides = {self._side(end.name) for end in connection.ends}
+            if len(sides) > 1:
+                self.network.cut(connection, "the network is partitioned")
+
+    def _side(self, name: str) -> bool:
+        """Which side of the partition an actor is on; a client is where its broker is."""
+        client = self.clients.get(name)
+        return (client.machine.broker if client is not None else name) in self._cut_off
+
+    def _heal_partition(self, _: st.HealPartition) -> None:
+        self._cut_off = frozenset()
+        self.overlay.heal_all()
+
+    def _vanish(self, s: st.VanishClient) -> None:
+        self.clients[s.client].away = True
+        for connection in self.network.of(s.client):
+            self.network.cut(connection, "the client has vanished")
+
+    def _return(self, s: st.ReturnClient) -> None:
+        client = self.clients[s.client]
+        client.away = False
+        client.handle(ev.AttachRequested(client.machine.broker))
+
+    def _end(self, _: st.End) -> None:
+        """Only says when a run ends; whoever runs it looks it up."""
+
+    # --- connecting ---------------------------------------------------------------------------------
+
+    def dial_link(self, caller: Host, broker: str) -> None:
+        def find() -> Host | None:
+            reachable = (
+                self.overlay.passable(caller.name, broker)
+                and self._side(caller.name) == self._side(broker)
+                and caller.life is life
+            )
+            host = self.hosts.get(broker)
+            return host if reachable and host is not None and host.life is not None else None
+
+        life = caller.life
+        latency_s = self.overlay.latency_s(caller.name, broker)
+        self.network.dial(caller, find, broker, latency_s)
+
+    def dial_session(self, caller: SimulatedClient, broker: str) -> None:
+        def find() -> Host | None:
+            host = self.hosts.get(broker)
+            return host if host is not None and host.life is not None and not caller.away else None
+
+        self.network.dial(caller, find, broker, self.client_latency_s)
+
+    # --- what hosts and clients report ----------------------------------------------------------------
+
+    def visited(
+        self,
+        host: Host,
+        frame: Frame,
+        queueing_s: float,
+        matching_s: float,
+        commands: list[Command],
+    ) -> None:
+        """A broker has matched and routed a publication."""
+        self.hops += 1
+        forwarded = local = 0
+        publication: Any = frame.message
+        for command in commands:
+            kind = type(command)
+            if kind is Deliver:
+                local += len(command.frames)  # type: ignore[attr-defined]
+            elif kind is Send and type(command.parcel) is Frame:  # type: ignore[attr-defined]
+                forwarded += command.parcel.message is publication  # type: ignore[attr-defined]
+        self.publications_sent += forwarded
+        if self.trace is not None:
+            now = self.clock.now
+            self.trace.deliveries.append(
+                (
+                    now,
+                    publication.publisher,
+                    publication.sequence,
+                    host.name,
+                    frame.hops,
+                    local,
+                    forwarded,
+                    len(publication_bytes(publication)),
+                    queueing_s,
+                    matching_s,
+                    now - publication.published_at,
+                )
+            )
+
+    def deliver(self, frames: Sequence[tuple[int, Frame]], times: Sequence[float]) -> None:
+        """Deliveries of one publication arrive at clients, at these times up to now."""
+        connections = self.network.connections
+        latency_s = self.client_latency_s
+        for (id_, frame), time in zip(frames, times, strict=True):
+            connection = connections.get(id_)
+            if connection is not None:
+                client: Any = connection.ends[0]
+                client.deliver(id_, frame, time + latency_s)
+            else:
+                self.network.lost += 1
+
+    def delivered(self, client: SimulatedClient, hand: Hand, time: float) -> None:
+        publication = hand.publication
+        self.oracle.arrived(client.party, publication, hand.subscriptions, time)
+        self.delays.add(time - publication.published_at)
+
+    def told(self, client: SimulatedClient, tell: Tell) -> None:
+        """A client tells its application something."""
+        if tell.what == "attached" and not tell.reason:
+            self._void(client)  # a new session: what was on the way to an old one is gone
+        elif tell.what == "refused" and ":" in tell.about:
+            publisher, _, sequence = tell.about.rpartition(":")
+            self.oracle.not_accepted(publisher, int(sequence))
+
+    def said(self, who: str, connection_id: int, parcel: Parcel) -> None:
+        """For the storybook, if one is kept."""
+        connection = self.network.connections.get(connection_id)
+        if self.storybook is not None and connection is not None:
+            to = next((end.name for end in connection.ends if end.name != who), who)
+            self.storybook.said(self.clock.now, who, to, parcel)
+
+    def decided(self, host: Host, record: Record) -> None:
+        decision = record.decision
+        if self.storybook is not None:
+            self.storybook.decided(self.clock.now, host.name, record)
+        if self.trace is not None:
+            self.trace.add(
+                "decisions",
+                (
+                    self.clock.now,
+                    host.name,
+                    decision.module,
+                    decision.kind,
+                    decision.subject,
+                    decision.choice,
+                    decision.acted,
+                    msgspec.json.encode(decision.evidence).decode(),
+                    msgspec.json.encode(decision.predicted).decode(),
+                    decision.cause,
+                ),
+            )
+
+    def sampled(self, host: Host, load: ev.LoadIndices) -> None:
+        if self.trace is None or host.life is None:
+            return
+        now = self.clock.now
+        self.trace.add("loads", (now, host.name, *msgspec.structs.astuple(load)))
+        for link in host.life.machine.links.values():
+            for name, lane in (("control", link.channel.control), ("data", link.channel.data)):
+                counts = (lane.sent, lane.received, len(lane.outbox))
+                self.trace.add("links", (now, host.name, link.name, name, *counts))
+
+    def _sample(self) -> None:
+        for host in self.hosts.values():
+            if host.life is not None:
+                host.life.sample()
+        if self.trace is not None:
+            self.trace.flush_if_full("deliveries")
+        self.clock.after(self.settings.load_period_s, self._sample)
+
+    # --- when things have settled ---------------------------------------------------------------------
+
+    def _void(self, client: SimulatedClient) -> None:
+        self.oracle.forgive(client.party.wishes.values())
+        self._unsettle([client.party])
+
+    def _unsettle(self, parties: Iterable[Party]) -> None:
+        self.oracle.unsettle(parties)
+        self._probe_soon()
+
+    def _probe_soon(self) -> None:
+        if not self._probing:
+            self._probing = True
+            self.clock.after(PROBE_S, self._probe)
+
+    def _probe(self) -> None:
+        self._probing = False
+        if self.oracle.unsettled and self.control_is_quiet():
+            self.oracle.settle(self._has_reached_its_broker)
+        if self.oracle.unsettled:
+            self._probe_soon()
+
+    def control_is_quiet(self) -> bool:
+        """Every link is up, and nobody has anything of the control class left to say to a neighbour."""
+        for a, b in self.overlay.links():
+            lives = self.hosts[a].life, self.hosts[b].life
+            if lives[0] is None or lives[1] is None:
+                return False
+            here, there = lives[0].machine.links.get(b), lives[1].machine.links.get(a)
+            if here is None or there is None or not (here.greeted and there.greeted):
+                return False
+            if here.channel.control.sent != there.channel.control.received:
+                return False
+            if there.channel.control.sent != here.channel.control.received:
+                return False
+        return True
+
+    def _has_reached_its_broker(self, name: str) -> bool:
+        machine = self.clients[name].machine
+        host = self.hosts.get(machine.broker)
+        if machine.state != "attached" or machine.moving or host is None or host.life is None:
+            return False
+        session = host.life.machine.sessions.get(machine.session)
+        return (
+            session is not None
+            and not session.ending
+            and session.channel.control.received == machine.channel.control.sent
+        )
+
+
+DO: dict[type[st.Statement], Any] = {
+    st.AddBroker: World._add_broker,
+    st.RemoveBroker: World._remove_broker,
+    st.AddLink: World._add_link,
+    st.RemoveLink: World._remove_link,
+    st.UseBars: World._use_bars,
+    st.UseLatencies: World._use_latencies,
+    st.AddPublisher: World._add_publisher,
+    st.ChangeRate: World._change_rate,
+    st.Publish: World._publish,
+    st.Advertise: World._advertise,
+    st.Unadvertise: World._unadvertise,
+    st.RemovePublisher: World._remove_publisher,
+    st.AddSubscriber: World._add_subscriber,
+    st.Subscribe: World._subscribe,
+    st.Unsubscribe: World._unsubscribe,
+    st.RemoveSubscriber: World._remove_subscriber,
+    st.RedirectClient: World._redirect_client,
+    st.CrashBroker: World._crash,
+    st.RestartBroker: World._restart,
+    st.SlowBroker: World._slow,
+    st.CutLink: World._cut_link,
+    st.HealLink: World._heal_link,
+    st.DelayLink: World._delay_link,
+    st.Partition: World._partition,
+    st.HealPartition: World._heal_partition,
+    st.VanishClient: World._vanish,
+    st.ReturnClient: World._return,
+    st.End: World._end,
+}

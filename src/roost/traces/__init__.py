@@ -1,0 +1,6 @@
+"""What brokers record, simulated or live: Parquet tables that the pipeline reads."""
+
+from roost.traces.schemas import SCHEMAS
+from roost.traces.writer import TraceWriter
+
+__all__ = ["SCHEMAS", "TraceWriter"]

@@ -1,0 +1,84 @@
+"""Values to bytes and back for a store.
+
+A record is one MessagePack value. Scalars and lists are MessagePack's own; for what it doesn't have there
+are extensions. What a connection can carry is stored as its body on the wire: there is one format
+to keep and one set of checks, and a publication is encoded neither to be stored nor after it was loaded.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import msgpack
+
+from roost.broker.messages import CONTROL, Frame, Message, Parcel
+from roost.language import Advertisement, Subscription, parse_advertisement, parse_subscription
+from roost.wire.codec import PREFIX_SIZE, decoder_for, encode
+from roost.wire.errors import WireError
+from roost.wire.limits import NO_LIMITS
+
+# The codes of extensions, and what stands in them.
+_TUPLE: Final = 1  # the same as a list
+_PARCEL: Final = 2  # its body
+_MESSAGE: Final = 3  # the body of a frame around it
+_SUBSCRIPTION: Final = 4  # its text
+_ADVERTISEMENT: Final = 5  # its text
+
+_SCALARS: Final = frozenset((str, int, float, bool, bytes, type(None)))
+
+_pack = msgpack.Encoder().encode
+_decode_body = decoder_for(NO_LIMITS).decode
+
+
+def pack_record(value: object) -> bytes:
+    """The value as bytes; WireError if it holds anything that a record can't."""
+    try:
+        return _pack(_packable(value))
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise WireError(f"a record can't be written: {error}") from error
+
+
+def unpack_record(record: bytes) -> Any:
+    """The value that was packed; WireError if the bytes are no record."""
+    try:
+        return _unpack(record)
+    # TypeError: a map with keys that Python's have not. MemoryError: lists inside each other that
+    # declare to be long.
+    except (ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise WireError(f"a record can't be read: {error}") from error
+
+
+def _packable(value: object) -> object:
+    """The value in terms of what msgspec writes as we want it."""
+    if type(value) in _SCALARS:
+        return value
+    if type(value) is list:
+        return [_packable(item) for item in value]
+    if type(value) is tuple:
+        return msgpack.Ext(_TUPLE, _pack([_packable(item) for item in value]))
+    if isinstance(value, Message):
+        return msgpack.Ext(_MESSAGE, encode(Frame(CONTROL, 0, value))[PREFIX_SIZE:])
+    if isinstance(value, Parcel):
+        return msgpack.Ext(_PARCEL, encode(value)[PREFIX_SIZE:])
+    if isinstance(value, Subscription):
+        return msgpack.Ext(_SUBSCRIPTION, str(value).encode())
+    if isinstance(value, Advertisement):
+        return msgpack.Ext(_ADVERTISEMENT, str(value).encode())
+    raise WireError(f"a record can't be written: it holds a {type(value).__name__}")
+
+
+def _extension(code: int, data: memoryview) -> object:
+    if code == _TUPLE:
+        return tuple(_unpack(data))
+    if code == _PARCEL:
+        return _decode_body(data)
+    if code == _MESSAGE and isinstance(frame := _decode_body(data), Frame):
+        return frame.message
+    if code == _SUBSCRIPTION:
+        return parse_subscription(str(data, "utf-8"))
+    if code == _ADVERTISEMENT:
+        return parse_advertisement(str(data, "utf-8"))
+    raise WireError(f"a record can't be read: it has an extension {code} that says nothing")
+
+
+_unpack = msgpack.Decoder(ext_hook=_extension).decode

@@ -1,0 +1,98 @@
+"""Strategies for everything that a connection carries."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from roost.broker.messages import (
+    Ack,
+    Advertise,
+    Attach,
+    Attached,
+    AttachRefused,
+    Delivery,
+    Dropped,
+    EndSession,
+    Frame,
+    Greeting,
+    LinkHello,
+    Marker,
+    MarkerEcho,
+    Message,
+    Parcel,
+    Publication,
+    Redirect,
+    Refused,
+    SessionEnded,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from tests.language.strategies import advertisements, events, subscriptions
+
+names = st.one_of(
+    st.sampled_from(["", "B0", "client-7/main", "größe", "\0"]),
+    st.text(max_size=12),
+    # Around the lengths at which MessagePack changes its spelling.
+    st.sampled_from([length * "x" for length in (31, 32, 255, 256, 1_024)]),
+)
+numbers = st.one_of(
+    st.integers(0, 3),
+    st.sampled_from([2**bits + d for bits in (7, 8, 16, 32) for d in (-1, 0, 1)]),
+    st.integers(0, 2**63 - 1),
+)
+priorities = st.sampled_from([0, 1])
+payloads = st.one_of(st.just(b""), st.binary(max_size=20), st.sampled_from([bytes(255), bytes(70_000)]))
+headers = st.dictionaries(names, names, max_size=3)
+
+publications: SearchStrategy[Publication] = st.builds(
+    Publication,
+    publisher=names,
+    sequence=numbers,
+    event=events(),
+    payload=payloads,
+    content_type=names,
+    headers=headers,
+    published_at=st.floats(),
+    priority=priorities,
+    encoded=st.just(b""),
+)
+subscription_ids = st.one_of(
+    st.lists(names, max_size=4).map(tuple),
+    # Around the number at which MessagePack changes its spelling.
+    st.sampled_from([count * ("s",) for count in (15, 16)]),
+)
+
+messages_by_kind: dict[type[Message], SearchStrategy[Message]] = {
+    Publication: publications,
+    Delivery: st.builds(Delivery, publications, subscription_ids),
+    Advertise: st.builds(Advertise, names, advertisements(), names),
+    Unadvertise: st.builds(Unadvertise, names, names),
+    Subscribe: st.builds(Subscribe, names, subscriptions(), names),
+    Unsubscribe: st.builds(Unsubscribe, names, names),
+    Marker: st.builds(Marker, names, names),
+    MarkerEcho: st.builds(MarkerEcho, names, names),
+    EndSession: st.builds(EndSession, st.booleans(), names),
+    SessionEnded: st.builds(SessionEnded, names),
+    Redirect: st.builds(Redirect, names, names),
+    Refused: st.builds(Refused, names, names),
+    Dropped: st.builds(Dropped, numbers),
+}
+messages = st.one_of(*messages_by_kind.values())
+
+unnumbered_by_kind: dict[type[Ack | Greeting], SearchStrategy[Parcel]] = {
+    Ack: st.builds(Ack, numbers, numbers),
+    LinkHello: st.builds(LinkHello, numbers, names, names, names, numbers, numbers),
+    Attach: st.builds(Attach, numbers, names, names, st.booleans(), numbers, numbers),
+    Attached: st.builds(Attached, names, st.booleans(), numbers, numbers),
+    AttachRefused: st.builds(AttachRefused, names, names),
+}
+
+
+def frames(messages: SearchStrategy[Message] = messages) -> SearchStrategy[Frame]:
+    """Frames around these messages; their class is not always that of the message."""
+    return st.builds(Frame, priorities, numbers, messages, numbers)
+
+
+parcels: SearchStrategy[Parcel] = st.one_of(frames(), *unnumbered_by_kind.values())

@@ -1,0 +1,74 @@
+"""What tests of the wire share: a publication to begin with, one parcel of each kind, what is the same."""
+
+from __future__ import annotations
+
+from roost.broker.messages import (
+    CONTROL,
+    DATA,
+    Ack,
+    Advertise,
+    Attach,
+    Attached,
+    AttachRefused,
+    Delivery,
+    Dropped,
+    EndSession,
+    Frame,
+    LinkHello,
+    Marker,
+    MarkerEcho,
+    Parcel,
+    Publication,
+    Redirect,
+    Refused,
+    SessionEnded,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from roost.language import Event, parse_advertisement, parse_subscription
+from roost.wire import encode
+
+
+def body_of(parcel: Parcel) -> bytes:
+    return encode(parcel)[4:]
+
+
+def quote(**changes: object) -> Publication:
+    """A publication with something in every field; `changes` are of its fields."""
+    fields: dict[str, object] = {
+        "publisher": "P1",
+        "sequence": 7,
+        "event": Event({"class": "STOCK", "open": 30.25, "volume": 203400, "halted": True}),
+        "payload": b"\x00\x01",
+        "content_type": "text/plain",
+        "headers": {"trace": "abc"},
+        "published_at": 12.5,
+        "priority": DATA,
+        **changes,
+    }
+    return Publication(**fields)  # type: ignore[arg-type]
+
+
+def one_of_each() -> list[Parcel]:
+    """A parcel of every kind."""
+    return [
+        Ack(3, 70_000),
+        LinkHello(1, "B0", "i1", "i2", 3, 4),
+        Attach(1, "C1", "s1", True, 3, 4),
+        Attached("s1", False, 3, 4),
+        AttachRefused("full", "B2"),
+        Frame(DATA, 5, quote(), 2),
+        Frame(DATA, 6, Delivery(quote(), ("C1/main", "C1/dips")), 3),
+        Frame(CONTROL, 7, Advertise("a1", parse_advertisement("class = 'STOCK'"), "P1")),
+        Frame(DATA, 8, Unadvertise("a1", "P1")),
+        Frame(CONTROL, 9, Subscribe("s1", parse_subscription("low < 20 or x present"), "S1")),
+        Frame(CONTROL, 10, Unsubscribe("s1", "S1")),
+        Frame(DATA, 11, Marker("m1", "P1")),
+        Frame(CONTROL, 12, MarkerEcho("m1", "P1")),
+        Frame(DATA, 13, EndSession(True, "C1")),
+        Frame(DATA, 14, SessionEnded("left")),
+        Frame(CONTROL, 15, Redirect("B2", "d1")),
+        Frame(CONTROL, 16, Refused("s1", "no")),
+        Frame(DATA, 2**32, Dropped(200), 128),
+    ]
