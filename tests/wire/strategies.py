@@ -35,7 +35,7 @@ names = st.one_of(
     st.sampled_from(["", "B0", "client-7/main", "größe", "\0"]),
     st.text(max_size=12),
     # Around the lengths at which MessagePack changes its spelling.
-    st.sampled_from([length * "x" for length in (31, 32, 255, 256, 1_024)]),
+    st.sampled_from([31, 32, 255, 256, 1_024]).map(lambda length: length * "x"),
 )
 numbers = st.one_of(
     st.integers(0, 3),
@@ -43,7 +43,7 @@ numbers = st.one_of(
     st.integers(0, 2**63 - 1),
 )
 priorities = st.sampled_from([0, 1])
-payloads = st.one_of(st.just(b""), st.binary(max_size=20), st.sampled_from([bytes(255), bytes(70_000)]))
+payloads = st.one_of(st.binary(max_size=20), st.sampled_from([255, 256, 70_000]).map(bytes))
 headers = st.dictionaries(names, names, max_size=3)
 
 publications: SearchStrategy[Publication] = st.builds(
@@ -61,7 +61,7 @@ publications: SearchStrategy[Publication] = st.builds(
 subscription_ids = st.one_of(
     st.lists(names, max_size=4).map(tuple),
     # Around the number at which MessagePack changes its spelling.
-    st.sampled_from([count * ("s",) for count in (15, 16)]),
+    st.sampled_from([15, 16]).map(lambda count: count * ("s",)),
 )
 
 messages_by_kind: dict[type[Message], SearchStrategy[Message]] = {

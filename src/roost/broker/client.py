@@ -60,7 +60,7 @@ from roost.broker.messages import (
     Unsubscribe,
     priority_of,
 )
-from roost.language import Advertisement, Event, Subscription
+from roost.language import Advertisement, Subscription
 
 State: TypeAlias = Literal["idle", "connecting", "greeting", "attached", "waiting", "refused"]
 
@@ -102,13 +102,13 @@ class Client:
         self._advertisements: dict[str, tuple[str, Advertisement]] = {}
         self._names: dict[str, str] = {}  # subscription id -> name
         self._withdrawn: dict[str, Advertisement] = {}  # ids whose Unadvertise is on the way
-        self._kept_back: deque[Message] = deque()  # of the data class, while paused or moving
+        self.kept_back: deque[Message] = deque()  # of the data class, while paused or moving
         self._new_channel()
 
     @property
     def accepted(self) -> int:
         """The broker has all events up to this sequence number."""
-        waiting = chain((message for message, _ in self.channel.data.outbox), self._kept_back)
+        waiting = chain((message for message, _ in self.channel.data.outbox), self.kept_back)
         for message in waiting:
             if type(message) is Publication:
                 return message.sequence - 1
@@ -118,7 +118,7 @@ class Client:
     def pending(self) -> int:
         """Messages that the broker has not acknowledged, and events that are kept back."""
         lanes = self.channel.lanes
-        return sum(len(lane.outbox) for lane in lanes) + len(self._kept_back)
+        return sum(len(lane.outbox) for lane in lanes) + len(self.kept_back)
 
     @property
     def moving(self) -> bool:
@@ -168,7 +168,7 @@ class Client:
 
     def _unadvertise(self, request: ev.UnadvertiseRequested) -> None:
         id_, advertisement = self._advertisements.pop(request.name)
-        if not self.channel.data.outbox and not self._kept_back:
+        if not self.channel.data.outbox and not self.kept_back:
             self._withdrawn.clear()  # all have arrived
         self._withdrawn[id_] = advertisement
         self._send_data(Unadvertise(id_, f"{self.config.client} unadvertises {id_}"))
@@ -196,12 +196,12 @@ class Client:
 
     def _release(self) -> None:
         """Send what was kept back, in order."""
-        while self._kept_back and not self._paused and not self.moving:
-            self._send(self._kept_back.popleft())
+        while self.kept_back and not self._paused and not self.moving:
+            self._send(self.kept_back.popleft())
 
     def _send_data(self, message: Message) -> None:
         if self._paused or self.moving:
-            self._kept_back.append(message)
+            self.kept_back.append(message)
         else:
             self._send(message)
 
@@ -292,7 +292,7 @@ class Client:
                 self._push(Unadvertise(id_, message.cause))
             else:
                 self._push(message)
-        for message in self._kept_back:
+        for message in self.kept_back:
             if isinstance(message, Unadvertise):
                 self._withdrawn[message.id] = withdrawn[message.id]
 
@@ -327,8 +327,8 @@ class Client:
         # The old broker has all data up to EndSession. The new session begins from the dictionaries,
         # which hold what was asked for since then, and goes on with what was kept back.
         self._new_channel()
-        while self._kept_back:
-            self._push(self._kept_back.popleft())
+        while self.kept_back:
+            self._push(self.kept_back.popleft())
         if self._leaving:
             self._push(self._goodbye())
         self._dial()
@@ -436,9 +436,9 @@ class Client:
         """What the application is subscribed to, by its names."""
         return {name: what for name, (_, what) in self._subscriptions.items()}
 
-    def covers(self, event: Event) -> bool:
-        """Whether the client has advertised events like this."""
-        return any(what.matches(event) for _, what in self._advertisements.values())
+    def advertisements(self) -> Mapping[str, Advertisement]:
+        """What the application advertises, by its names."""
+        return {name: what for name, (_, what) in self._advertisements.items()}
 
 
 HANDLERS: dict[type, Any] = {

@@ -139,6 +139,11 @@ class Broker:
             released.extend(self._held.popleft()[1])
         return released
 
+    @property
+    def waiting_for_store(self) -> bool:
+        """Whether anything is held back until a transaction is safe."""
+        return bool(self._held)
+
     # --- sending ------------------------------------------------------------------------------------
 
     def tell(self, peer: Peer, message: Message, hops: int = 0) -> None:

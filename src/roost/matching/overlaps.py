@@ -11,16 +11,16 @@ one of them speaks of cannot keep them apart (001 section 2.1.2, `roost.language
   attribute a table from values to the filters that admit them, beside the filters without such a demand; the
   lookup takes the attribute that leaves the fewest candidates, and tests only these.
 - Equal demands on an attribute of a shape are one object, so that a lookup compares it with the query's once,
-  however many filters make it. Where they are few and values leave no fewer candidates, they are compared
-  beforehand: often all meet the query's (`class = 'STOCK'`), and the attribute is settled for the whole shape.
+  however many filters make it. Where they are few, and values leave no fewer candidates, they are compared
+  beforehand: often all meet the query's (`class = 'STOCK'`), and the attribute is settled for the shape.
 - `present` without a kind of value keeps nothing apart, and is not kept. A filter that no event can match
   overlaps nothing, and is not kept either.
 
 A disjunction overlaps if one of its filters does: each is entered and looked up on its own.
 
-What it costs. Adding and removing depend on the size of the interest alone. A lookup takes a few steps a shape,
-one a candidate, and the answer. Stock workloads have a handful of shapes, whatever their size; where attributes
-combine freely there are thousands, and going through them takes the most time.
+What it costs. Adding and removing depend on the size of the interest alone. A lookup takes a few steps a
+shape, one a candidate, and the answer. Stock workloads have a handful of shapes, whatever their size; where
+attributes combine freely there are thousands, and going through them takes the most time.
 """
 
 from __future__ import annotations

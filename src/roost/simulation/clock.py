@@ -3,7 +3,7 @@ equal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import Any
 
@@ -33,6 +33,10 @@ class Clock:
             self.now, _, action, arguments = heappop(heap)
             action(*arguments)
         self.now = max(self.now, until)
+
+    def planned(self, action: Callable[..., None]) -> Iterator[tuple[Any, ...]]:
+        """The arguments of this action, each time that it is planned."""
+        return (arguments for _, _, planned, arguments in self._heap if planned == action)
 
     def __len__(self) -> int:
         """How many actions are planned."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-from roost.simulation.layout import TAG_AT, Layout, Point, layered, radial
+from roost.simulation.layout import Point, layered, radial
 from roost.simulation.trees import (
     Role,
     Rooted,
@@ -34,6 +34,8 @@ SHOWN_MAX = 2_400
 # From this size on, title and legend grow with the picture.
 WRITING_FROM = 1_200
 LATENCY_FONT = 9.0
+# Where on its link a latency stands: nearer to the outer end, where links have spread out.
+TAG_AT = 0.62
 
 # Blue and orange of Okabe and Ito: told apart by any eyes, and as dark and light in grey print. The
 # second colour is that of the label.
@@ -75,10 +77,10 @@ def draw_svg(topology: Topology, title: str = "") -> str:
     """An SVG document: ranks below the tree's centre, or rings around it when there are many."""
     check_tree(topology)
     tree = rooted(topology, centre(topology))
-    style, layout = _placed(topology, tree)
+    style, points = _placed(topology, tree)
     legend = _legend_texts(topology)
     facts = summary(topology)
-    frame = _frame(layout.points, style, [title, facts], legend)
+    frame = _frame(points, style, [title, facts], legend)
     shown = min(1.0, SHOWN_MAX / max(frame.width, frame.height))
     size = f'width="{_n(frame.width * shown)}" height="{_n(frame.height * shown)}"'
     lines = [
@@ -89,9 +91,9 @@ def draw_svg(topology: Topology, title: str = "") -> str:
         f'<rect width="100%" height="100%" fill="{PAPER}"/>',
         *_heading(title, facts, frame),
         f'<g transform="translate({_n(frame.shift.x)} {_n(frame.shift.y)})">',
-        *_links(tree, layout),
-        *(_latency_tags(topology, tree, layout) if style.latency_width else ()),
-        *_brokers(topology, layout.points, style),
+        *_links(tree, points),
+        *(_latency_tags(topology, tree, points) if style.latency_width else ()),
+        *_brokers(topology, points, style),
         "</g>",
         *_legend(legend, frame),
         "</svg>",
@@ -99,7 +101,7 @@ def draw_svg(topology: Topology, title: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def _placed(topology: Topology, tree: Rooted) -> tuple[_Style, Layout]:
+def _placed(topology: Topology, tree: Rooted) -> tuple[_Style, dict[str, Point]]:
     style = _style(topology)
     leaves = sum(len(near) <= 1 for near in neighbours(topology).values())
     chain = leaves <= 2 < len(topology.brokers)  # of which rings make one line
@@ -155,26 +157,27 @@ def _heading(title: str, facts: str, frame: _Frame) -> Iterator[str]:
     )
 
 
-def _links(tree: Rooted, layout: Layout) -> Iterator[str]:
-    yield f'<g stroke="{LINE}" stroke-width="1.5" fill="none">'
+def _links(tree: Rooted, points: dict[str, Point]) -> Iterator[str]:
+    yield f'<g stroke="{LINE}" stroke-width="1.5">'
     for child, parent in tree.parent.items():
-        way = (layout.points[parent], *layout.routes[child].bends, layout.points[child])
-        yield f'<polyline points="{" ".join(f"{_n(x)},{_n(y)}" for x, y in way)}"/>'
+        (x1, y1), (x2, y2) = points[parent], points[child]
+        yield f'<line x1="{_n(x1)}" y1="{_n(y1)}" x2="{_n(x2)}" y2="{_n(y2)}"/>'
     yield "</g>"
 
 
-def _latency_tags(topology: Topology, tree: Rooted, layout: Layout) -> Iterator[str]:
+def _latency_tags(topology: Topology, tree: Rooted, points: dict[str, Point]) -> Iterator[str]:
     latencies = _latencies(topology)
     yield f'<g font-size="{_n(LATENCY_FONT)}" text-anchor="middle" fill="{INK}">'
     for child, parent in tree.parent.items():
         text = latencies.get(frozenset((child, parent)))
         if text:
-            yield from _latency_tag(text, layout.routes[child].tag)
+            yield from _latency_tag(text, points[parent], points[child])
     yield "</g>"
 
 
-def _latency_tag(text: str, place: Point) -> Iterator[str]:
-    x, y = place
+def _latency_tag(text: str, parent: Point, child: Point) -> Iterator[str]:
+    x = parent.x + (child.x - parent.x) * TAG_AT
+    y = parent.y + (child.y - parent.y) * TAG_AT
     width, height = _text_width(text, LATENCY_FONT) + 2, LATENCY_FONT + 2
     yield (
         f'<rect x="{_n(x - width / 2)}" y="{_n(y - height / 2)}" width="{_n(width)}"'

@@ -141,6 +141,9 @@ class Host:
         if self.life is not None:
             self.life.receive(connection, parcel)
 
+    def deliver(self, connection: int, frame: Frame, time: float) -> None:
+        raise NotImplementedError("deliveries are for clients")
+
     def notice(self, event: object) -> None:
         if self.life is not None:
             self.life.handle(event)
@@ -336,12 +339,13 @@ class Life:
         meter = self.meter
         total = 0
         times: list[float] = []
+        latency_s = self.world.client_latency_s
         for _, frame in command.frames:
             size = size_of(frame)
             total += size
             meter.output_wait_s += time - now
             time += size * per_byte
-            times.append(time)
+            times.append(time + latency_s)
         self._free_at = time
         meter.messages_out += len(times)
         meter.bytes_out += total
@@ -349,7 +353,7 @@ class Life:
         if world.storybook is not None:
             for connection, frame in command.frames:
                 world.said(host.name, connection, frame)
-        world.clock.at(time + world.client_latency_s, world.deliver, command.frames, times)
+        world.network.fan_out(command.frames, times, time + world.client_latency_s)
 
     # --- load ---------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ machines that are down.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from roost.broker.events import ConnectionAccepted, ConnectionClosed, LinkOpened, LinkRefused
@@ -27,6 +27,9 @@ class Actor(Protocol):
     name: str
 
     def receive(self, connection: Connection, parcel: Parcel) -> None: ...
+
+    def deliver(self, connection: int, frame: Frame, time: float) -> None:
+        """A delivery that arrived at a time, of which this moment is not the first."""
 
     def notice(self, event: object) -> None:
         """Something happened to a connection."""
@@ -54,7 +57,10 @@ class Network:
         self.clock = clock
         self.connections: dict[int, Connection] = {}
         self._ids = 0
-        self.lost = 0  # parcels that were on the way when a connection was cut
+        # Parcels that were put on a connection, that arrived, that were on the way when it was cut.
+        self.sent = 0
+        self.arrived = 0
+        self.lost = 0
 
     def dial(
         self,
@@ -95,13 +101,32 @@ class Network:
         arrival = departure + connection.latency_s + connection.extra_s
         arrival = max(arrival, last[class_])
         last[class_] = arrival
+        self.sent += 1
         self.clock.at(arrival, self._arrive, connection, connection.ends[1 - direction], parcel)
 
     def _arrive(self, connection: Connection, receiver: Actor, parcel: Parcel) -> None:
         if connection.open:
+            self.arrived += 1
             receiver.receive(connection, parcel)
         else:
             self.lost += 1
+
+    def fan_out(
+        self, frames: Sequence[tuple[int, Frame]], times: Sequence[float], arrival: float
+    ) -> None:
+        """Frames for clients that leave one after the other: one event, when the last arrives."""
+        self.sent += len(frames)
+        self.clock.at(arrival, self._fan_in, frames, times)
+
+    def _fan_in(self, frames: Sequence[tuple[int, Frame]], times: Sequence[float]) -> None:
+        connections = self.connections
+        for (id_, frame), time in zip(frames, times, strict=True):
+            connection = connections.get(id_)
+            if connection is None:
+                self.lost += 1
+            else:
+                self.arrived += 1
+                connection.ends[0].deliver(id_, frame, time)
 
     def close(self, closer: Actor, connection_id: int, reason: str, departure: float) -> None:
         """Close in order: the other end hears of it behind what was sent."""
@@ -125,6 +150,11 @@ class Network:
             del self.connections[connection.id]
             for end in connection.ends:
                 self.clock.after(NOTICE_S, end.notice, ConnectionClosed(connection.id, reason))
+
+    def planned(self) -> int:
+        """How many parcels are on the way, by what the clock has planned."""
+        single = sum(1 for _ in self.clock.planned(self._arrive))
+        return single + sum(len(frames) for frames, _ in self.clock.planned(self._fan_in))
 
     def of(self, *names: str) -> list[Connection]:
         """The connections of an actor, or between two."""

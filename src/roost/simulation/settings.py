@@ -26,6 +26,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     commit_ms: float = 5.0
     # How long a broker remembers a client that is away, and its subscriptions.
     linger_s: float = 60.0
+    # How many messages may wait for a neighbour, before those that could add to them are read no further.
+    link_outbox_max: int = 100_000
     # An acknowledgement waits this long for more to acknowledge.
     ack_delay_s: float = 1.0
     # Between a client and its broker, one way.

@@ -98,6 +98,7 @@ class World:
             durable=settings.durability,
             linger_s=settings.linger_s,
             ack_delay_s=settings.ack_delay_s,
+            link_outbox_max=settings.link_outbox_max,
         )
         return msgspec.structs.replace(config, **self._config)
 
@@ -368,18 +369,6 @@ class World:
                 )
             )
 
-    def deliver(self, frames: Sequence[tuple[int, Frame]], times: Sequence[float]) -> None:
-        """Deliveries of one publication arrive at clients, at these times up to now."""
-        connections = self.network.connections
-        latency_s = self.client_latency_s
-        for (id_, frame), time in zip(frames, times, strict=True):
-            connection = connections.get(id_)
-            if connection is not None:
-                client: Any = connection.ends[0]
-                client.deliver(id_, frame, time + latency_s)
-            else:
-                self.network.lost += 1
-
     def delivered(self, client: SimulatedClient, hand: Hand, time: float) -> None:
         publication = hand.publication
         self.oracle.arrived(client.party, publication, hand.subscriptions, time)
@@ -438,6 +427,9 @@ class World:
         if self.trace is not None:
             self.trace.flush_if_full("deliveries")
         self.clock.after(self.settings.load_period_s, self._sample)
+
+    def parties(self) -> Iterable[Party]:
+        return self._parties.values()
 
     # --- when things have settled ---------------------------------------------------------------------
 

@@ -70,7 +70,7 @@ def _written(value: object) -> object:
         return str(value)
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"found a {type(value).__name__}")
+    raise TypeError(f"found {type(value).__name__}, which has no form on the wire")
 
 
 _encode = msgpack.Encoder(enc_hook=_written).encode
@@ -85,7 +85,7 @@ def encode(parcel: Parcel) -> bytes:
         body = _encode((tag, *astuple(parcel)))
         return len(body).to_bytes(PREFIX_SIZE, "big") + body
     except _UNWRITABLE as error:
-        raise WireError(f"a {type(parcel).__name__} can't be written: {error}") from error
+        raise WireError(f"{type(parcel).__name__} can't be written: {error}") from error
 
 
 def publication_bytes(publication: Publication) -> bytes:
@@ -106,7 +106,7 @@ def publication_bytes(publication: Publication) -> bytes:
                 )
             )
         except _UNWRITABLE as error:
-            raise WireError(f"a Publication can't be written: {error}") from error
+            raise WireError(f"Publication can't be written: {error}") from error
         force_setattr(publication, "encoded", encoded)
     return encoded
 
@@ -167,7 +167,7 @@ def _encode_frame(frame: Frame) -> bytes:
 def _tag(tags: Mapping[type[Any], int], value: object) -> int:
     tag = tags.get(type(value))
     if tag is None:
-        raise TypeError(f"found a {type(value).__name__}, which has no tag")
+        raise TypeError(f"found {type(value).__name__}, which has no tag")
     return tag
 
 
@@ -281,13 +281,13 @@ def _parse(text: kinds.Text, value: str, kind: type[Struct]) -> object:
 
 def _refusal(error: Exception, body: bytes) -> WireError:
     """What is wrong with a body, in the words of the kind that it would be."""
-    # Only an array with a tag of one byte in front of its items can be of a kind.
+    # Any encoder writes the array and the tag so; for others the kind has no name.
     tag = body[1] if len(body) > 1 and body[0] & 0xF0 == _ARRAY else 0
     kind = kinds.KINDS.get(tag)
     if kind is not None:
         return refusal(error, kind.__name__, kinds.items_of(kind), body)
-    found = refusal(error, "parcel", kinds.FRAME_ITEMS, body)
-    if found.field != "parcel.kind":
+    found = refusal(error, "parcel", kinds.FRAME_ITEMS[:1], body)
+    if found.field != "parcel.tag":
         return found
     tags = ", ".join(map(str, kinds.KINDS))
-    return WireError(f"{found}; expected a tag, one of {tags}", field=found.field, offset=1)
+    return WireError(f"{found}; expected one of {tags}", field=found.field, offset=1)

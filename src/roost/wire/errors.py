@@ -30,7 +30,10 @@ class WireError(Exception):
 def refusal(
     error: Exception, kind: str, fields: Sequence[str], read: bytes, offset: int = 0
 ) -> WireError:
-    """What msgspec says about `read`, an array of `fields` that starts at `offset` of the body."""
+    """What msgspec says about `read`, which starts at `offset` of the body and should be a `kind`.
+
+    `fields` are the names of its items, as far as they are known.
+    """
     text = str(error)
     if isinstance(error, RecursionError):
         return WireError(f"{kind}: nested too deeply; expected flat values", field=kind)
@@ -43,13 +46,17 @@ def refusal(
         what = f"{malformed[1]}; expected one MessagePack array and no more"
         return WireError(f"{kind}, byte {at}: {what}", offset=at)
     if item := _AT_ITEM.search(text):
-        field = f"{kind}.{fields[int(item[2])]}"
+        position = int(item[2])
+        field = f"{kind}.{fields[position] if position < len(fields) else f'item {position}'}"
         name = " for a name" if item[1] else ""
         return WireError(f"{field}: {_lower(text[: item.start()])}{name}", field=field)
     if "truncated" in text:
         at = offset + len(read)
         what = "the body ends in the middle of a value; expected as much as its lengths declare"
         return WireError(f"{kind}, byte {at}: {what}", offset=at)
+    if len(fields) > 1 and text.startswith("Expected `array` of at"):
+        # msgspec sometimes counts the tag and sometimes does not.
+        text = f"expected an array of {len(fields)} items: {', '.join(fields)}"
     return WireError(f"{kind}: {_lower(text)}", field=kind)
 
 

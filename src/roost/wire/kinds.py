@@ -78,7 +78,7 @@ KINDS: Final[dict[int, type[Struct]]] = {
     tag: kind for tags in (UNNUMBERED_TAGS, MESSAGE_TAGS) for kind, tag in tags.items()
 }
 
-FRAME_ITEMS: Final = ("kind", "priority", "sequence", "hops")
+FRAME_ITEMS: Final = ("tag", "priority", "sequence", "hops")
 # Its last field is the bytes of these.
 PUBLICATION_ITEMS: Final = Publication.__struct_fields__[:-1]
 

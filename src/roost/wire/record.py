@@ -69,7 +69,7 @@ def _packable(value: object) -> object:
 
 def _extension(code: int, data: memoryview) -> object:
     if code == _TUPLE:
-        return tuple(_unpack(data))
+        return tuple(_unpack_list(data))
     if code == _PARCEL:
         return _decode_body(data)
     if code == _MESSAGE and isinstance(frame := _decode_body(data), Frame):
@@ -82,3 +82,4 @@ def _extension(code: int, data: memoryview) -> object:
 
 
 _unpack = msgpack.Decoder(ext_hook=_extension).decode
+_unpack_list = msgpack.Decoder(list[Any], ext_hook=_extension).decode

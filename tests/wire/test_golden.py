@@ -1,0 +1,66 @@
+"""The bytes themselves. If one of these changes, so does the version in the preface."""
+
+from __future__ import annotations
+
+import pytest
+
+from roost.broker.messages import Frame, Parcel
+from roost.wire import PREFACE, decode, encode, pack_record
+from tests.wire.support import one_of_each, quote
+
+PUBLICATION = (
+    "98 a2 50 31 07 84 a5 63 6c 61 73 73 a5 53 54 4f 43 4b a4 6f 70 65 6e cb 40 3e 40 00 00 00 00 00"
+    " a6 76 6f 6c 75 6d 65 ce 00 03 1a 88 a6 68 61 6c 74 65 64 c3 c4 02 00 01"
+    " aa 74 65 78 74 2f 70 6c 61 69 6e 81 a5 74 72 61 63 65 a3 61 62 63 cb 40 29 00 00 00 00 00 00 01"
+)
+GOLDEN = {
+    "Ack": "00 00 00 08 93 01 03 ce 00 01 11 70",
+    "LinkHello": "00 00 00 0e 97 02 01 a2 42 30 a2 69 31 a2 69 32 03 04",
+    "Attach": "00 00 00 0c 97 03 01 a2 43 31 a2 73 31 c3 03 04",
+    "Attached": "00 00 00 08 95 04 a2 73 31 c2 03 04",
+    "AttachRefused": "00 00 00 0a 93 05 a4 66 75 6c 6c a2 42 32",
+    "Publication": f"00 00 00 61 95 10 01 ce 00 00 00 05 02 {PUBLICATION}",
+    "Delivery": (
+        "00 00 00 72 96 11 01 ce 00 00 00 06 03 92 a7 43 31 2f 6d 61 69 6e a7 43 31 2f 64 69 70 73 "
+        + PUBLICATION
+    ),
+    "Advertise": (
+        "00 00 00 1f 97 12 00 ce 00 00 00 07 00"
+        " a2 61 31 af 63 6c 61 73 73 20 3d 20 27 53 54 4f 43 4b 27 a2 50 31"
+    ),
+    "Unadvertise": "00 00 00 0f 96 13 01 ce 00 00 00 08 00 a2 61 31 a2 50 31",
+    "Subscribe": (
+        "00 00 00 25 97 14 00 ce 00 00 00 09 00"
+        " a2 73 31 b5 6c 6f 77 20 3c 20 32 30 20 6f 72 20 78 20 70 72 65 73 65 6e 74 a2 53 31"
+    ),
+    "Unsubscribe": "00 00 00 0f 96 15 00 ce 00 00 00 0a 00 a2 73 31 a2 53 31",
+    "Marker": "00 00 00 0f 96 16 01 ce 00 00 00 0b 00 a2 6d 31 a2 50 31",
+    "MarkerEcho": "00 00 00 0f 96 17 00 ce 00 00 00 0c 00 a2 6d 31 a2 50 31",
+    "EndSession": "00 00 00 0d 96 18 01 ce 00 00 00 0d 00 c3 a2 43 31",
+    "SessionEnded": "00 00 00 0e 95 19 01 ce 00 00 00 0e 00 a4 6c 65 66 74",
+    "Redirect": "00 00 00 0f 96 1a 00 ce 00 00 00 0f 00 a2 42 32 a2 64 31",
+    "Refused": "00 00 00 0f 96 1b 00 ce 00 00 00 10 00 a2 73 31 a2 6e 6f",
+    "Dropped": "00 00 00 10 95 1c 01 cf 00 00 00 01 00 00 00 00 cc 80 cc c8",
+}
+
+
+def kind_of(parcel: Parcel) -> str:
+    return type(parcel.message if isinstance(parcel, Frame) else parcel).__name__
+
+
+@pytest.mark.parametrize("parcel", one_of_each(), ids=kind_of)
+def test_bytes_stay_as_they_are(parcel: Parcel) -> None:
+    encoded = encode(parcel)
+    assert encoded.hex(" ") == GOLDEN[kind_of(parcel)]
+    assert decode(encoded[4:]) == parcel
+
+
+def test_the_preface_stays_as_it_is() -> None:
+    assert PREFACE == b"ROOST\x01\r\n"
+    assert len(PREFACE) == 8
+
+
+def test_records_stay_as_they_are() -> None:
+    record = pack_record([1, ("a", None), quote()])
+    body = f"95 10 00 ce 00 00 00 00 00 {PUBLICATION}"
+    assert record.hex(" ") == f"93 01 d6 01 92 a1 61 c0 c7 61 03 {body}"
