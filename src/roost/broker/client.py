@@ -396,7 +396,7 @@ class Client:
         self._seen[publication.publisher] = publication.sequence
         known = self._names
         names = tuple(known[id_] for id_ in delivery.subscriptions if id_ in known)
-        if names:
+        if names and not self._leaving:
             self._commands.append(Hand(publication, names))
 
     # --- sending ------------------------------------------------------------------------------------

@@ -378,11 +378,15 @@ class Broker:
             self.tell(link, publication, hops)
 
     def _advertise(self, link: Hop, message: Advertise) -> None:
-        self.routing.advertise(link, message.id, message.advertisement, message.cause)
+        self.routing.advertise(
+            link, message.id, message.advertisement, message.cause, message.announcement
+        )
 
     def _unadvertise(self, link: Hop, message: Unadvertise) -> None:
         entry = self.routing.advertisements.get(message.id)
-        if entry is not None and entry.hop is link:
+        if entry is None or entry.hop is not link:
+            return
+        if entry.announcement == message.announcement:  # not one that was made again since
             self.routing.unadvertise(message.id, message.cause)
 
     def _subscribe(self, link: Hop, message: Subscribe) -> None:

@@ -37,6 +37,7 @@ class Link(Hop):
 
     __slots__ = (
         "advertisements_told",
+        "announcements",
         "advertises",
         "attempts",
         "channel",
@@ -72,6 +73,7 @@ class Link(Hop):
         self.channel = Channel(self.key, journal)
         self.subscriptions_told = Told(covering)
         self.advertisements_told = Told(advertisement_covering)
+        self.announcements: dict[str, int] = {}  # advertisement told -> its number
         self.advertises = OverlapIndex()  # the advertisements that came from it, by handle
 
     @property

@@ -56,18 +56,24 @@ class Publication(Message, frozen=True):
 
 
 class Advertise(Message, frozen=True):
-    """Events like this may come from here."""
+    """Events like this may come from here.
 
-    id: str  # never used twice, so that a late Unadvertise can't hit a new one
+    A broker may announce an advertisement, withdraw it (another covers it) and announce it again. The
+    withdrawal travels behind data, so it can come after the second announcement: it says which one it means.
+    """
+
+    id: str
     advertisement: Advertisement
     cause: str
+    announcement: int = 0  # a number of the teller's, new each time
 
 
 class Unadvertise(Message, frozen=True):
-    """No event will come for this advertisement any more (data class: behind the last of them)."""
+    """No event will come for this announcement any more (data class: behind the last of them)."""
 
     id: str
     cause: str
+    announcement: int = 0
 
 
 class Subscribe(Message, frozen=True):

@@ -37,18 +37,18 @@ def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
         hops[session.key] = session
 
     for kind in ("adv", "sub"):
-        for (id_,), (hop_kind, hop_name, interest) in kinds.get(kind, {}).items():
+        for (id_,), (hop_kind, hop_name, interest, number) in kinds.get(kind, {}).items():
             key = (hop_kind, hop_name)
             if key not in hops:
                 hops[key] = Inside(hop_name)
-            broker.routing.restore_entry(hops[key], str(id_), interest)
+            broker.routing.restore_entry(hops[key], str(id_), interest, number)
     for hop in hops.values():
         if isinstance(hop, Link):
-            told = [key for key in kinds.get("told", {}) if key[0] == hop.name]
+            told = [(k, v) for k, v in kinds.get("told", {}).items() if k[0] == hop.name]
             broker.routing.restore_told(
                 hop,
-                [str(id_) for _, kind, id_ in told if kind == "sub"],
-                [str(id_) for _, kind, id_ in told if kind == "adv"],
+                [str(id_) for (_, kind, id_), _ in told if kind == "sub"],
+                {str(id_): number for (_, kind, id_), number in told if kind == "adv"},
             )
     restore_channels(hops, kinds)
     broker.draining.restore(kinds.get("drain", {}).values())

@@ -31,10 +31,11 @@ Tell = Callable[[Link, Message], None]
 class Entry:
     """A row of a table. The handle is its number in this broker, for the matcher and the poset."""
 
-    __slots__ = ("handle", "hop", "id", "interest")
+    __slots__ = ("announcement", "handle", "hop", "id", "interest")
 
     def __init__(self, id_: str, handle: int, interest: Interest, hop: Hop) -> None:
         self.id = id_
+        self.announcement = 0  # of an advertisement: which one of its announcements this is
         self.handle = handle
         self.interest = interest
         self.hop = hop
@@ -128,7 +129,7 @@ class Routing:
         if not self._flooding:
             self._wanted.add(entry.handle, subscription)
         if self._journal is not None:
-            self._journal.put("sub", id_, value=(*hop.key, subscription))
+            self._journal.put("sub", id_, value=(*hop.key, subscription, 0))
         return entry
 
     def _remove_subscriptions(self, entries: Sequence[Entry], cause: str) -> None:
@@ -170,11 +171,18 @@ class Routing:
 
     # --- advertisements -----------------------------------------------------------------------------
 
-    def advertise(self, hop: Hop, id_: str, advertisement: Advertisement, cause: str) -> None:
-        """An advertisement from a hop. One of that id that came from elsewhere is replaced."""
+    def advertise(
+        self,
+        hop: Hop,
+        id_: str,
+        advertisement: Advertisement,
+        cause: str,
+        announcement: int = 0,
+    ) -> None:
+        """An advertisement from a hop. One of that id that is there is replaced."""
         if id_ in self.advertisements:
             self.unadvertise(id_, cause)
-        entry = self._add_advertisement(hop, id_, advertisement)
+        entry = self._add_advertisement(hop, id_, advertisement, announcement)
         if self._flooding:
             return
         for link in self._links.values():
@@ -196,13 +204,16 @@ class Routing:
         if entry is not None:
             self._remove_advertisements([entry], cause)
 
-    def _add_advertisement(self, hop: Hop, id_: str, advertisement: Advertisement) -> Entry:
+    def _add_advertisement(
+        self, hop: Hop, id_: str, advertisement: Advertisement, announcement: int
+    ) -> Entry:
         entry = self._advertisement_handles.new(id_, advertisement, hop)
+        entry.announcement = announcement
         self.advertisements[id_] = hop.advertisements[id_] = entry
         if isinstance(hop, Link):
             hop.advertises.add(entry.handle, advertisement)
         if self._journal is not None:
-            self._journal.put("adv", id_, value=(*hop.key, advertisement))
+            self._journal.put("adv", id_, value=(*hop.key, advertisement, announcement))
         return entry
 
     def _remove_advertisements(self, entries: Sequence[Entry], cause: str) -> None:
@@ -246,11 +257,13 @@ class Routing:
         entries = self._advertisement_handles.entries
         for entry in (entries[handle] for handle in announce):
             assert isinstance(entry.interest, Advertisement)
-            self._tell(link, Advertise(entry.id, entry.interest, cause))
+            # The number of the message that carries it: nothing else has had it on this channel.
+            number = link.announcements[entry.id] = link.channel.control.sent + 1
+            self._tell(link, Advertise(entry.id, entry.interest, cause, number))
             if self._journal is not None:
-                self._journal.put("told", link.name, "adv", entry.id, value=True)
+                self._journal.put("told", link.name, "adv", entry.id, value=number)
         for entry in (entries[handle] for handle in withdraw):
-            self._tell(link, Unadvertise(entry.id, cause))
+            self._tell(link, Unadvertise(entry.id, cause, link.announcements.pop(entry.id)))
             if self._journal is not None:
                 self._journal.delete("told", link.name, "adv", entry.id)
 
@@ -278,20 +291,23 @@ class Routing:
 
     # --- coming back from a store -------------------------------------------------------------------
 
-    def restore_entry(self, hop: Hop, id_: str, interest: Interest) -> None:
+    def restore_entry(self, hop: Hop, id_: str, interest: Interest, announcement: int) -> None:
         """An entry that the store holds; nobody is told."""
         if isinstance(interest, Subscription):
             self._add_subscription(hop, id_, interest)
         else:
             assert isinstance(interest, Advertisement)
-            self._add_advertisement(hop, id_, interest)
+            self._add_advertisement(hop, id_, interest, announcement)
 
-    def restore_told(self, link: Link, subscriptions: list[str], advertisements: list[str]) -> None:
+    def restore_told(
+        self, link: Link, subscriptions: list[str], announcements: dict[str, int]
+    ) -> None:
         """What a neighbour has been told, in the order in which it was."""
+        link.announcements.update(announcements)
         # What was told goes first: of equal ones the poset takes the first for the others.
         for told, table, ids in (
             (link.subscriptions_told, self.subscriptions, subscriptions),
-            (link.advertisements_told, self.advertisements, advertisements),
+            (link.advertisements_told, self.advertisements, list(announcements)),
         ):
             first = [table[id_] for id_ in ids]
             told.change([(e.handle, e.interest) for e in first])

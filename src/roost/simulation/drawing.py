@@ -41,7 +41,7 @@ TAG_AT = 0.62
 # second colour is that of the label.
 FILLS: dict[Role | None, tuple[str, str]] = {
     "head": ("#0072B2", "#FFFFFF"),
-    "edge": ("#F0B341", "#000000"),
+    "edge": ("#E69F00", "#000000"),
     None: ("#DDDDDD", "#000000"),
 }
 LEGENDS: dict[Role | None, str] = {

@@ -42,6 +42,7 @@ from roost.broker.commands import (
 )
 from roost.broker.core import Broker
 from roost.broker.events import (
+    ConnectionClosed,
     LoadIndices,
     LoadSampled,
     Persisted,
@@ -146,6 +147,8 @@ class Host:
 
     def notice(self, event: object) -> None:
         if self.life is not None:
+            if isinstance(event, ConnectionClosed):
+                self.life.closed(event.connection)
             self.life.handle(event)
 
 
@@ -240,6 +243,11 @@ class Life:
                 self._held.append(item)
             else:
                 self._serve(*item)
+
+    def closed(self, connection: int) -> None:
+        """What was held of a connection that is gone will come again, on another."""
+        if self._paused.pop(connection, "not paused") is None:
+            self._held = deque(item for item in self._held if item[1] != connection)
 
     def _resume(self, connection: int) -> None:
         self._paused.pop(connection, None)
