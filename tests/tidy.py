@@ -18,6 +18,7 @@ HOUSE = (
     "matching",
     "broker",
     "wire",
+    "traces",
     "balancing",
     "relocation",
     "overlay",

@@ -29,6 +29,7 @@ class SimulatedClient:
         "machine",
         "name",
         "party",
+        "redirected",
         "symbol",
         "world",
     )
@@ -41,6 +42,7 @@ class SimulatedClient:
             ClientConfig(client=name, session=name, ack_delay_s=world.client_ack_delay_s)
         )
         self.away = False  # its network is gone; the application goes on
+        self.redirected = False  # its broker was told to send it elsewhere
         self.gone = False  # it has left for good
         self.symbol: str | None = None
         self._quotes = 0

@@ -22,9 +22,9 @@ What makes promises void, and what is settled unsettled again:
 
     a broker loses its store    for everything on the way, and until things have settled anew for all else
     a link is added or removed  the same
-    a session is over before    for what was on the way to that client
-      its client is back
-    an event is not accepted    for that event: its broker never took it, or refused it
+    a session is over before    for what was on the way to that client, and for what it has
+      its client is back          published that was not accepted
+    an event is refused         for that event
 
 An event is checked as it goes, and forgotten when it has arrived everywhere: the oracle's memory is
 what is on the way.
@@ -229,10 +229,16 @@ class Oracle:
         self.pending.clear()
 
     def not_accepted(self, publisher: str, sequence: int) -> None:
-        """The publisher's broker never took this event."""
+        """The publisher's broker never took this event, or not in the session that it was meant for."""
         pending = self.pending.pop((publisher, sequence), None)
         if pending is not None:
             self.expected -= len(pending.missing)
+
+    def not_accepted_after(self, publisher: str, sequence: int) -> None:
+        """The same of all that the publisher published after this one."""
+        for name, number in [key for key in self.pending if key[0] == publisher]:
+            if number > sequence:
+                self.not_accepted(name, number)
 
     # --- the verdict --------------------------------------------------------------------------------
 

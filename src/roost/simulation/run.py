@@ -70,10 +70,11 @@ def check(world: World, *, rested: bool, must_rest: bool = False) -> Checks:
     """What all checkers say now. With `must_rest`, that it did not come to rest is wrong too."""
     oracle = world.oracle
     on_the_way = in_transit(world)
+    accepted = {name: client.machine.accepted for name, client in world.clients.items()}
+    for publisher, sequence in list(oracle.pending):
+        if sequence > accepted[publisher]:
+            oracle.not_accepted(publisher, sequence)
     for client in world.clients.values():
-        for publisher, sequence in list(oracle.pending):
-            if publisher == client.name and sequence > client.machine.accepted:
-                oracle.not_accepted(publisher, sequence)
         if client.away:
             oracle.forgive(client.party.wishes.values())
     oracle.finish(lambda publisher, sequence: (publisher, sequence) in on_the_way)

@@ -241,6 +241,7 @@ class World:
         client = self.clients[s.client]
         host = self.hosts[client.machine.broker]
         host.notice(ev.ClientRedirected(s.client, s.broker, f"line {s.line}: redirect"))
+        client.redirected = client.redirected or s.broker != client.machine.broker
         self._void(client)
 
     # --- statements: faults -------------------------------------------------------------------------
@@ -377,7 +378,11 @@ class World:
     def told(self, client: SimulatedClient, tell: Tell) -> None:
         """A client tells its application something."""
         if tell.what == "attached" and not tell.reason:
-            self._void(client)  # a new session: what was on the way to an old one is gone
+            client.redirected = False
+            # A new session. What was on the way to an old one is gone, and what is published in it
+            # comes before its advertisements have settled.
+            self._void(client)
+            self.oracle.not_accepted_after(client.name, client.machine.accepted)
         elif tell.what == "refused" and ":" in tell.about:
             publisher, _, sequence = tell.about.rpartition(":")
             self.oracle.not_accepted(publisher, int(sequence))
@@ -471,7 +476,9 @@ class World:
     def _has_reached_its_broker(self, name: str) -> bool:
         machine = self.clients[name].machine
         host = self.hosts.get(machine.broker)
-        if machine.state != "attached" or machine.moving or host is None or host.life is None:
+        if machine.state != "attached" or self.clients[name].redirected:
+            return False
+        if host is None or host.life is None:
             return False
         session = host.life.machine.sessions.get(machine.session)
         return (
