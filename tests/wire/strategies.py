@@ -67,8 +67,8 @@ subscription_ids = st.one_of(
 messages_by_kind: dict[type[Message], SearchStrategy[Message]] = {
     Publication: publications,
     Delivery: st.builds(Delivery, publications, subscription_ids),
-    Advertise: st.builds(Advertise, names, advertisements(), names),
-    Unadvertise: st.builds(Unadvertise, names, names),
+    Advertise: st.builds(Advertise, names, advertisements(), names, numbers),
+    Unadvertise: st.builds(Unadvertise, names, names, numbers),
     Subscribe: st.builds(Subscribe, names, subscriptions(), names),
     Unsubscribe: st.builds(Unsubscribe, names, names),
     Marker: st.builds(Marker, names, names),

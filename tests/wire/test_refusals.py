@@ -225,7 +225,7 @@ def test_a_filter_of_parentheses() -> None:
             None,
         ),
         (
-            msgpack.encode([18, 0, 1, 0, "a1", "", "c"]),
+            msgpack.encode([18, 0, 1, 0, "a1", "", "c", 3]),
             "Advertise.advertisement: line 1, column 1: found the end",
             "Advertise.advertisement",
             None,
@@ -287,6 +287,8 @@ def test_longer_spellings_of_the_head() -> None:
 
 
 @example({NAME_LENGTH_MAX * "é": STRING_LENGTH_MAX * "é"})
+@example({(NAME_LENGTH_MAX + 1) * "x": 1, **{str(n): n for n in range(100)}})
+@example({(NAME_LENGTH_MAX + 1) * "x": 1})
 @example({f"{n:0200}": n for n in range(ATTRIBUTES_MAX)})
 @example({"a": 2**63 - 1, "b": -(2**63), "c": math.nan})
 @given(st.dictionaries(st.text(max_size=3), plain, max_size=4))

@@ -49,12 +49,11 @@ class Lane:
 
     def accept(self, sequence: int) -> bool:
         """Whether a message is new; False for one that has been here before."""
-        if sequence <= self.received:
-            return False
-        if sequence > self.received + 1:
-            raise RemoteProtocolError(
-                f"message {sequence} came where {self.received + 1} was expected"
-            )
+        expected = self.received + 1
+        if sequence != expected:
+            if sequence < expected:
+                return False
+            raise RemoteProtocolError(f"message {sequence} came where {expected} was expected")
         self.received = sequence
         if self.journal is not None:
             self.journal.put("received", *self.key, value=sequence)

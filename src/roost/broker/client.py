@@ -353,10 +353,15 @@ class Client:
             self._hang_up(str(error))
             self._wait()
             return
+        # Once a timer runs, only the bound can make it more urgent.
+        if not self._acks_timed or self.channel.unreported() >= self.config.ack_every:
+            self._owe_ack()
+
+    def _owe_ack(self) -> None:
         unreported = self.channel.unreported()
         if unreported >= self.config.ack_every or (unreported and self.config.ack_delay_s <= 0):
             self._send_ack()
-        elif unreported and not self._acks_timed:
+        elif unreported:
             self._acks_timed = True
             self._commands.append(SetTimer("acks", self.config.ack_delay_s))
 
@@ -395,7 +400,7 @@ class Client:
             return
         self._seen[publication.publisher] = publication.sequence
         known = self._names
-        names = tuple(known[id_] for id_ in delivery.subscriptions if id_ in known)
+        names = tuple([known[id_] for id_ in delivery.subscriptions if id_ in known])
         if names and not self._leaving:
             self._commands.append(Hand(publication, names))
 

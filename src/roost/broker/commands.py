@@ -12,7 +12,7 @@ from roost.broker.messages import Frame, Parcel, Publication
 StoreKey = tuple[str | int, ...]
 
 
-class Command(Struct, frozen=True):
+class Command(Struct, frozen=True, gc=False):
     """Something for the driver to do."""
 
 
@@ -75,7 +75,7 @@ class ResumeReading(Command, frozen=True):
     connection: int
 
 
-class Decision(Struct, frozen=True):
+class Decision(Struct, frozen=True, gc=False):
     """What an optimiser chose, and why: the record that it leaves behind."""
 
     module: str

@@ -106,6 +106,9 @@ class Broker:
         self.boots = 0  # how often it has started with the same store
         self.drains = 0  # markers that began here
         self._now = 0.0
+        # At hand for the hot paths.
+        self._link_bound = config.link_outbox_max
+        self._session_bound = config.session_outbox_max
 
     # --- the one verb -------------------------------------------------------------------------------
 
@@ -159,8 +162,8 @@ class Broker:
         """Have the driver do something."""
         self._commands.append(command)
 
-    def _owe_ack(self, peer: Peer) -> None:
-        if self.config.ack_delay_s <= 0 or peer.channel.unreported() >= self.config.ack_every:
+    def _owe_ack(self, peer: Peer, unreported: int) -> None:
+        if self.config.ack_delay_s <= 0 or unreported >= self.config.ack_every:
             self._send_ack(peer)
         else:
             self._unacked[peer] = None
@@ -195,11 +198,12 @@ class Broker:
 
     def _received(self, event: ev.Received) -> None:
         connection = event.connection
-        if connection not in self._peers:
+        peers = self._peers
+        if connection not in peers:
             return  # it was closed while this was on the way
         try:
             for parcel in event.parcels:
-                peer = self._peers.get(connection)
+                peer = peers.get(connection)  # a greeting, or a refusal, changes it
                 if type(parcel) is Frame and peer is not None:
                     self._frame(peer, parcel)
                 else:
@@ -207,9 +211,12 @@ class Broker:
         except RemoteProtocolError as error:
             self._drop_connection(connection, str(error))
             return
-        peer = self._peers.get(connection)
-        if peer is not None and peer.channel.unreported():
-            self._owe_ack(peer)
+        peer = peers.get(connection)
+        if peer is not None:
+            unreported = peer.channel.unreported()
+            # Once it is on the list, only the bound can make it more urgent.
+            if unreported >= self.config.ack_every or (unreported and peer not in self._unacked):
+                self._owe_ack(peer, unreported)
 
     def _drop_connection(self, connection: int, reason: str) -> None:
         self._commands.append(Close(connection, reason))
@@ -549,14 +556,13 @@ class Broker:
         links, local = self.routing.route(publication.event, source)
         commands = self._commands
         control = publication.priority != DATA
-        bound = self.config.link_outbox_max
         for link in links:
             lane = link.channel.control if control else link.channel.data
             number = lane.push(publication, hops + 1)
             if link.greeted:
                 frame = Frame(publication.priority, number, publication, hops + 1)
                 commands.append(Send(link.connection, frame))  # type: ignore[arg-type]
-            if len(lane.outbox) >= bound and not link.full:
+            if number - lane.acked >= self._link_bound and not link.full:
                 link.full = True
                 self._set_pauses()
         if local:
@@ -566,14 +572,13 @@ class Broker:
 
     def _deliver(self, publication: Publication, hops: int, local: Mapping[Hop, list[str]]) -> None:
         frames: list[tuple[int, Frame]] = []
-        bound = self.config.session_outbox_max
         for hop, ids in local.items():
             if not isinstance(hop, Session):
                 assert isinstance(hop, Inside)
                 self.modules.heard(hop, publication, ids, self._now)
                 continue
             lane = hop.channel.data
-            if len(lane.outbox) >= bound:
+            if lane.sent - lane.acked >= self._session_bound:
                 self._overflow(hop)
                 continue
             if hop.dropped:

@@ -14,17 +14,18 @@ every broker that it had to reach.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
+from roost.broker.commands import StoreKey
 from roost.broker.hops import Link
 from roost.broker.journal import Journal
 from roost.broker.messages import Marker, MarkerEcho, Message
 
 
 class Drain(Struct, frozen=True):
-    """A marker that has passed here, as the store keeps it."""
+    """A marker that has passed here."""
 
     id: str
     cause: str
@@ -71,8 +72,9 @@ class Draining:
             else:
                 self._heard(drain, link.name)
 
-    def restore(self, drains: Iterable[Drain]) -> None:
-        self._drains.update((drain.id, drain) for drain in drains)
+    def restore(self, records: Mapping[StoreKey, tuple[str, str, tuple[str, ...]]]) -> None:
+        for (id_,), record in records.items():
+            self._drains[str(id_)] = Drain(str(id_), *record)
 
     def _spread(self, drain: Drain) -> None:
         self._keep(drain)
@@ -98,7 +100,8 @@ class Draining:
     def _keep(self, drain: Drain) -> None:
         self._drains[drain.id] = drain
         if self._journal is not None:
-            self._journal.put("drain", drain.id, value=drain)
+            record = (drain.cause, drain.parent, drain.waiting)
+            self._journal.put("drain", drain.id, value=record)
 
     def _forget(self, drain: Drain) -> None:
         del self._drains[drain.id]

@@ -18,34 +18,34 @@ from roost.language import Advertisement, Event, Subscription
 # --- connections: brokers and clients ---------------------------------------------------------------
 
 
-class Received(Struct, frozen=True):
+class Received(Struct, frozen=True, gc=False):
     """Parcels that arrived together on a connection, in their order."""
 
     connection: int
     parcels: Sequence[Parcel]
 
 
-class ConnectionClosed(Struct, frozen=True):
+class ConnectionClosed(Struct, frozen=True, gc=False):
     """It is gone, and so is whatever was on the way."""
 
     connection: int
     reason: str = ""
 
 
-class TimerFired(Struct, frozen=True):
+class TimerFired(Struct, frozen=True, gc=False):
     """A timer that was set has run out. Its name is the machine's own."""
 
     name: str
 
 
-class LinkOpened(Struct, frozen=True):
+class LinkOpened(Struct, frozen=True, gc=False):
     """A connection to the broker of `OpenLink` is there."""
 
     broker: str
     connection: int
 
 
-class LinkRefused(Struct, frozen=True):
+class LinkRefused(Struct, frozen=True, gc=False):
     """It could not be reached."""
 
     broker: str
@@ -55,33 +55,33 @@ class LinkRefused(Struct, frozen=True):
 # --- brokers only -----------------------------------------------------------------------------------
 
 
-class Started(Struct, frozen=True):
+class Started(Struct, frozen=True, gc=False):
     """The broker begins, with what its store holds, if it has one."""
 
     records: Mapping[tuple[str | int, ...], object] = {}
 
 
-class ConnectionAccepted(Struct, frozen=True):
+class ConnectionAccepted(Struct, frozen=True, gc=False):
     """Somebody connected; the greeting will say who."""
 
     connection: int
 
 
-class LinkAdded(Struct, frozen=True):
+class LinkAdded(Struct, frozen=True, gc=False):
     """From now on a neighbour. One of the two is to dial."""
 
     broker: str
     dial: bool
 
 
-class LinkRemoved(Struct, frozen=True):
+class LinkRemoved(Struct, frozen=True, gc=False):
     """No longer a neighbour."""
 
     broker: str
     cause: str
 
 
-class ClientRedirected(Struct, frozen=True):
+class ClientRedirected(Struct, frozen=True, gc=False):
     """The operator, or an optimiser, wants a client to move."""
 
     client: str
@@ -89,26 +89,26 @@ class ClientRedirected(Struct, frozen=True):
     cause: str
 
 
-class Persisted(Struct, frozen=True):
+class Persisted(Struct, frozen=True, gc=False):
     """Everything up to this `Persist` is safe."""
 
     token: int
 
 
-class ModuleSwitched(Struct, frozen=True):
+class ModuleSwitched(Struct, frozen=True, gc=False):
     """The operator turns an optimiser off, to observing or to acting."""
 
     module: str
     state: str
 
 
-class LoadSampled(Struct, frozen=True):
+class LoadSampled(Struct, frozen=True, gc=False):
     """The driver has measured what only it can: queues, delays, bandwidth, memory."""
 
     load: LoadIndices
 
 
-class LoadIndices(Struct, frozen=True):
+class LoadIndices(Struct, frozen=True, gc=False):
     """How a broker fares (001 section 3.3.1), over the period since the last sample."""
 
     input_utilisation: float  # I_r: arriving publications over what matching can take; 001 eq. 3.1
@@ -130,7 +130,7 @@ class LoadIndices(Struct, frozen=True):
 # --- clients only: what the application asks for ----------------------------------------------------
 
 
-class PublishRequested(Struct, frozen=True):
+class PublishRequested(Struct, frozen=True, gc=False):
     """The application publishes an event."""
 
     event: Event
@@ -139,45 +139,45 @@ class PublishRequested(Struct, frozen=True):
     headers: Mapping[str, str] = {}
 
 
-class SubscribeRequested(Struct, frozen=True):
+class SubscribeRequested(Struct, frozen=True, gc=False):
     """The application subscribes, under a name of its own."""
 
     name: str
     subscription: Subscription
 
 
-class UnsubscribeRequested(Struct, frozen=True):
+class UnsubscribeRequested(Struct, frozen=True, gc=False):
     """The application ends a subscription."""
 
     name: str
 
 
-class AdvertiseRequested(Struct, frozen=True):
+class AdvertiseRequested(Struct, frozen=True, gc=False):
     """The application advertises, under a name of its own."""
 
     name: str
     advertisement: Advertisement
 
 
-class UnadvertiseRequested(Struct, frozen=True):
+class UnadvertiseRequested(Struct, frozen=True, gc=False):
     """The application withdraws an advertisement."""
 
     name: str
 
 
-class AttachRequested(Struct, frozen=True):
+class AttachRequested(Struct, frozen=True, gc=False):
     """The application connects, to this broker."""
 
     broker: str
 
 
-class LeaveRequested(Struct, frozen=True):
+class LeaveRequested(Struct, frozen=True, gc=False):
     """The application leaves for good."""
 
 
-class PauseRequested(Struct, frozen=True):
+class PauseRequested(Struct, frozen=True, gc=False):
     """What is published is kept back, until `ResumeRequested`."""
 
 
-class ResumeRequested(Struct, frozen=True):
+class ResumeRequested(Struct, frozen=True, gc=False):
     """What was kept back goes out, in order."""

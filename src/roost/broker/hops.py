@@ -37,8 +37,8 @@ class Link(Hop):
 
     __slots__ = (
         "advertisements_told",
-        "announcements",
         "advertises",
+        "announcements",
         "attempts",
         "channel",
         "connection",

@@ -5,6 +5,8 @@ A *message* is part of the protocol: it is numbered, acknowledged and sent again
 order on a link. What must not overtake an event travels in the data class, behind it: the event's publisher
 withdrawing its advertisement, or leaving, and the markers that tell when everything ahead of them has passed.
 
+Messages are plain values that never form a cycle, so the collector need not know of them (`gc=False`).
+
 A *greeting* opens a connection, is not numbered, and tells the other side what has arrived so far. Both kinds
 and acknowledgements are what a connection carries; `roost.wire` writes them as bytes.
 
@@ -30,7 +32,7 @@ Priority: TypeAlias = Literal[0, 1]
 PROTOCOL_VERSION: Final = 1
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """Numbered, acknowledged and sent again until it has arrived."""
 
 
@@ -155,7 +157,7 @@ class Dropped(Message, frozen=True):
 # --- greetings, and what carries messages -----------------------------------------------------------
 
 
-class LinkHello(Struct, frozen=True):
+class LinkHello(Struct, frozen=True, gc=False):
     """A broker greets its neighbour, who answers with the same.
 
     The two *incarnations* tell whether both still have the state of the last connection. If each knows the
@@ -170,7 +172,7 @@ class LinkHello(Struct, frozen=True):
     data_received: int
 
 
-class Attach(Struct, frozen=True):
+class Attach(Struct, frozen=True, gc=False):
     """A client greets a broker: a new session, or the one it had, if the broker still has it."""
 
     version: int
@@ -181,7 +183,7 @@ class Attach(Struct, frozen=True):
     data_received: int
 
 
-class Attached(Struct, frozen=True):
+class Attached(Struct, frozen=True, gc=False):
     """The broker's answer. Not `resumed`: start from nothing, with a new channel."""
 
     session: str
@@ -190,14 +192,14 @@ class Attached(Struct, frozen=True):
     data_received: int
 
 
-class AttachRefused(Struct, frozen=True):
+class AttachRefused(Struct, frozen=True, gc=False):
     """Not here: try at `redirect` if it says one, else see the reason."""
 
     reason: str
     redirect: str = ""
 
 
-class Frame(Struct, frozen=True):
+class Frame(Struct, frozen=True, gc=False):
     """A message with its number on this link and in its class."""
 
     priority: Priority
@@ -206,7 +208,7 @@ class Frame(Struct, frozen=True):
     hops: int = 0  # links between brokers that a publication has passed
 
 
-class Ack(Struct, frozen=True):
+class Ack(Struct, frozen=True, gc=False):
     """All up to these numbers has arrived, and is as safe as this broker makes things."""
 
     control: int

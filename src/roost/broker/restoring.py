@@ -51,7 +51,7 @@ def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
                 {str(id_): number for (_, kind, id_), number in told if kind == "adv"},
             )
     restore_channels(hops, kinds)
-    broker.draining.restore(kinds.get("drain", {}).values())
+    broker.draining.restore(kinds.get("drain", {}))
     for hop in hops.values():
         if isinstance(hop, Inside):
             broker.routing.forget(hop, f"{broker.config.broker} has restarted")

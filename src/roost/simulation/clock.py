@@ -20,8 +20,9 @@ class Clock:
 
     def at(self, time: float, action: Callable[..., None], *arguments: Any) -> None:
         """Plan an action; in the past is now."""
-        self._count += 1
-        heappush(self._heap, (max(time, self.now), self._count, action, arguments))
+        self._count = count = self._count + 1
+        now = self.now
+        heappush(self._heap, (time if time > now else now, count, action, arguments))
 
     def after(self, delay_s: float, action: Callable[..., None], *arguments: Any) -> None:
         self.at(self.now + delay_s, action, *arguments)

@@ -162,6 +162,7 @@ class Life:
         "_held",
         "_paused",
         "_timers",
+        "clock",
         "control",
         "data",
         "host",
@@ -175,11 +176,12 @@ class Life:
     def __init__(self, host: Host, config: BrokerConfig) -> None:
         self.host = host
         self.world = host.world
+        self.clock = host.world.clock
         self.machine = Broker(config, host.modules)
         self.over = False
         self.control: deque[tuple[int, Frame]] = deque()
         self.data: deque[tuple[float, int, Frame]] = deque()  # when it came, connection, frame
-        self.meter = Meter(self.world.clock.now)
+        self.meter = Meter(self.clock.now)
         self.matching_s = 0.0  # of the last publication
         self._busy = False
         self._free_at = 0.0  # when the network card has sent all data
@@ -201,14 +203,13 @@ class Life:
         else:
             self.meter.arrived += 1
             if self._busy or self._paused:
-                self.data.append((self.world.clock.now, connection.id, parcel))
+                self.data.append((self.clock.now, connection.id, parcel))
                 self._serve_next()
             else:
-                self._serve(self.world.clock.now, connection.id, parcel)
+                self._serve(self.clock.now, connection.id, parcel)
 
     def _serve(self, arrived: float, connection: int, frame: Frame) -> None:
-        clock = self.world.clock
-        now = clock.now
+        now = self.clock.now
         delay = 0.0
         if type(frame.message) is Publication:
             host = self.host
@@ -219,13 +220,13 @@ class Life:
             meter.wait_s += now - arrived
             meter.matching_s += delay
         self._busy = True
-        clock.at(now + delay, self._served, arrived, now, connection, frame)
+        self.clock.at(now + delay, self._served, arrived, now, connection, frame)
 
     def _served(self, arrived: float, begun: float, connection: int, frame: Frame) -> None:
         if self.over:
             return
         self._busy = False
-        now = self.world.clock.now
+        now = self.clock.now
         self.meter.busy_s += now - begun
         commands = self.machine.handle(Received(connection, (frame,)), now)
         if type(frame.message) is Publication:
@@ -255,7 +256,7 @@ class Life:
         self._held = deque(item for item in self._held if item[1] != connection)
         self.data.extendleft(reversed(back))
         # Not at once: whoever resumes is still at work.
-        self.world.clock.after(0.0, self._resumed)
+        self.clock.after(0.0, self._resumed)
 
     def _resumed(self) -> None:
         if not self.over:
@@ -264,7 +265,7 @@ class Life:
     # --- what the machine wants done ----------------------------------------------------------------
 
     def handle(self, event: object) -> None:
-        self.execute(self.machine.handle(event, self.world.clock.now))
+        self.execute(self.machine.handle(event, self.clock.now))
 
     def execute(self, commands: list[Command]) -> None:
         for command in commands:
@@ -281,17 +282,17 @@ class Life:
         if isinstance(command, SetTimer):
             token = self._timers.get(command.name, 0) + 1
             self._timers[command.name] = token
-            world.clock.after(command.delay_s, self._fire, command.name, token)
+            self.clock.after(command.delay_s, self._fire, command.name, token)
         elif isinstance(command, CancelTimer):
             if command.name in self._timers:
                 self._timers[command.name] += 1
         elif isinstance(command, Persist):
-            world.clock.after(world.commit_s, self._committed, command)
+            self.clock.after(world.commit_s, self._committed, command)
         elif isinstance(command, OpenLink):
             world.dial_link(self.host, command.broker)
         elif isinstance(command, Close):
             world.network.close(
-                self.host, command.connection, command.reason, max(world.clock.now, self._free_at)
+                self.host, command.connection, command.reason, max(self.clock.now, self._free_at)
             )
         elif isinstance(command, PauseReading):
             self._paused[command.connection] = None
@@ -320,7 +321,7 @@ class Life:
 
     def _send(self, connection: int, parcel: Parcel) -> None:
         size = size_of(parcel)
-        now = self.world.clock.now
+        now = self.clock.now
         host = self.host
         takes = size / host.bytes_per_s * host.slowness
         meter = self.meter
@@ -340,7 +341,7 @@ class Life:
 
     def _deliver(self, command: Deliver) -> None:
         """To all clients here, one after the other: one event, when the last has gone out."""
-        now = self.world.clock.now
+        now = self.clock.now
         host = self.host
         per_byte = host.slowness / host.bytes_per_s
         time = self._free_at if self._free_at > now else now
@@ -367,7 +368,7 @@ class Life:
 
     def sample(self) -> None:
         """Work out the load indices since the last time, and tell the machine (001 eq. 3.1 to 3.3)."""
-        meter, now = self.meter, self.world.clock.now
+        meter, now = self.meter, self.clock.now
         self.meter = Meter(now)
         period = now - meter.since
         if period <= 0:

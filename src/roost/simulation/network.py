@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from roost.broker.events import ConnectionAccepted, ConnectionClosed, LinkOpened, LinkRefused
-from roost.broker.messages import CONTROL, DATA, Frame, Parcel
+from roost.broker.messages import DATA, Frame, Parcel
 from roost.simulation.clock import Clock
 
 # How long until an end notices that the other is gone.
@@ -35,10 +35,23 @@ class Actor(Protocol):
         """Something happened to a connection."""
 
 
+class Pipe:
+    """One direction of a connection."""
+
+    __slots__ = ("connection", "last_control", "last_data", "receiver")
+
+    def __init__(self, connection: Connection, receiver: Actor) -> None:
+        self.connection = connection
+        self.receiver = receiver
+        # When the last parcel of each class arrives, so that none overtakes another.
+        self.last_control = 0.0
+        self.last_data = 0.0
+
+
 class Connection:
     """A connection of two actors. `ends[0]` dialled."""
 
-    __slots__ = ("ends", "extra_s", "id", "last", "latency_s", "open")
+    __slots__ = ("ends", "extra_s", "id", "latency_s", "open", "pipes")
 
     def __init__(self, id_: int, ends: tuple[Actor, Actor], latency_s: float) -> None:
         self.id = id_
@@ -46,8 +59,7 @@ class Connection:
         self.latency_s = latency_s
         self.extra_s = 0.0  # while a spike of delay lasts
         self.open = True
-        # When the last parcel of each direction and class arrives, so that none overtakes another.
-        self.last = [[0.0, 0.0], [0.0, 0.0]]
+        self.pipes = {ends[0]: Pipe(self, ends[1]), ends[1]: Pipe(self, ends[0])}
 
 
 class Network:
@@ -93,21 +105,26 @@ class Network:
     def send(self, sender: Actor, connection_id: int, parcel: Parcel, departure: float) -> None:
         """Put a parcel on a connection at a time; on one that is gone, nothing happens."""
         connection = self.connections.get(connection_id)
-        if connection is None or not connection.open:
+        if connection is None:
             return
-        direction = 0 if connection.ends[0] is sender else 1
-        class_ = DATA if type(parcel) is Frame and parcel.priority == DATA else CONTROL
-        last = connection.last[direction]
+        pipe = connection.pipes[sender]
         arrival = departure + connection.latency_s + connection.extra_s
-        arrival = max(arrival, last[class_])
-        last[class_] = arrival
+        if type(parcel) is Frame and parcel.priority == DATA:
+            if arrival < pipe.last_data:
+                arrival = pipe.last_data
+            pipe.last_data = arrival
+        else:
+            if arrival < pipe.last_control:
+                arrival = pipe.last_control
+            pipe.last_control = arrival
         self.sent += 1
-        self.clock.at(arrival, self._arrive, connection, connection.ends[1 - direction], parcel)
+        self.clock.at(arrival, self._arrive, pipe, parcel)
 
-    def _arrive(self, connection: Connection, receiver: Actor, parcel: Parcel) -> None:
+    def _arrive(self, pipe: Pipe, parcel: Parcel) -> None:
+        connection = pipe.connection
         if connection.open:
             self.arrived += 1
-            receiver.receive(connection, parcel)
+            pipe.receiver.receive(connection, parcel)
         else:
             self.lost += 1
 
@@ -131,11 +148,10 @@ class Network:
     def close(self, closer: Actor, connection_id: int, reason: str, departure: float) -> None:
         """Close in order: the other end hears of it behind what was sent."""
         connection = self.connections.get(connection_id)
-        if connection is None or not connection.open:
-            return
-        direction = 0 if connection.ends[0] is closer else 1
-        arrival = max(departure + connection.latency_s, *connection.last[direction])
-        self.clock.at(arrival, self._closed, connection, connection.ends[1 - direction], reason)
+        if connection is not None:
+            pipe = connection.pipes[closer]
+            arrival = max(departure + connection.latency_s, pipe.last_control, pipe.last_data)
+            self.clock.at(arrival, self._closed, connection, pipe.receiver, reason)
 
     def _closed(self, connection: Connection, other: Actor, reason: str) -> None:
         if connection.open:

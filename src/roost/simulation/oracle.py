@@ -32,13 +32,14 @@ what is on the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from roost.broker.messages import Publication
 from roost.language import Advertisement, Event, Subscription
 from roost.matching import Index
 
 VIOLATIONS_KEPT = 20
+NOTHING: set[int] = set()  # stays empty
 
 
 class Wish:
@@ -155,29 +156,30 @@ class Oracle:
         return self.connected is None or self.connected(publisher.name, wish.party.name)
 
     def arrived(
-        self, party: Party, publication: Publication, names: Iterable[str], now: float
+        self, party: Party, publication: Publication, names: Collection[str], now: float
     ) -> None:
         """An event reached a client, for its subscriptions of these names."""
-        publisher, sequence = publication.publisher, publication.sequence
-        pending = self.pending.get((publisher, sequence))
-        last = party.last.get(publisher, 0)
-        if sequence <= last:
+        publisher = publication.publisher
+        identity = (publisher, publication.sequence)
+        pending = self.pending.get(identity)
+        if publication.sequence <= party.last.get(publisher, 0):
             self._out_of_place(party, publication, pending, now)
             return
-        party.last[publisher] = sequence
+        party.last[publisher] = publication.sequence
+        self.delivered += len(names)
+        missing = pending.missing if pending is not None else NOTHING
         for name in names:
-            self.delivered += 1
             wish = party.wishes.get(name)
-            if pending is not None and wish is not None and wish.key in pending.missing:
-                pending.missing.remove(wish.key)
+            if wish is not None and wish.key in missing:
+                missing.remove(wish.key)
             elif wish is None or not wish.subscription.matches(publication.event):
                 self.unwanted += 1
                 self._violation(
                     f"{publication.id} reached {party.name} for its subscription {name!r},"
                     f" which does not match it, at {now:.3f} s"
                 )
-        if pending is not None and not pending.missing:
-            del self.pending[publisher, sequence]
+        if pending is not None and not missing:
+            del self.pending[identity]
 
     def _out_of_place(
         self, party: Party, publication: Publication, pending: Pending | None, now: float

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from roost.errors import UserError
+from roost.wire.limits import Limits
+
+# What a value may be. `msgspec` checks it where text is converted; that it is finite, `settings_with`.
+FromZero = Annotated[float, Meta(ge=0)]
+AboveZero = Annotated[float, Meta(gt=0)]
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+PayloadBytes = Annotated[int, Meta(ge=0, le=Limits().payload_bytes_max)]
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -23,34 +32,55 @@ class Settings(Struct, frozen=True, kw_only=True):
     # Brokers write what they accept to a store before they acknowledge it.
     durability: bool = False
     # How long a broker's store takes to commit.
-    commit_ms: float = 5.0
+    commit_ms: FromZero = 5.0
     # How long a broker remembers a client that is away, and its subscriptions.
-    linger_s: float = 60.0
+    linger_s: FromZero = 60.0
     # How many messages may wait for a neighbour, before those that could add to them are read no further.
-    link_outbox_max: int = 100_000
+    link_outbox_max: Positive = 100_000
     # An acknowledgement waits this long for more to acknowledge.
-    ack_delay_s: float = 1.0
+    ack_delay_s: FromZero = 1.0
     # Between a client and its broker, one way.
-    client_latency_ms: float = 0.0
+    client_latency_ms: FromZero = 0.0
     # For links that name no latency, without a matrix; one way.
-    link_latency_ms: float = 0.0
+    link_latency_ms: FromZero = 0.0
     # The seed of the quotes that publishers publish, unless bars are given. Generators set it, because
     # they take the bounds of subscriptions from the same quotes.
-    market_seed: int = 0
+    market_seed: Count = 0
     # Bytes of payload on top of the attributes of a quote.
-    payload_bytes: int = 0
+    payload_bytes: PayloadBytes = 0
     # How often the load indices of a broker are taken.
-    load_period_s: float = 10.0
+    load_period_s: AboveZero = 10.0
 
 
 def settings_with(settings: Settings, key: str, value: str) -> Settings:
     """The settings with one of them changed, from text; UserError says what can be set."""
-    fields = {field.name: field for field in msgspec.structs.fields(Settings)}
-    if key not in fields:
-        raise UserError(f"unknown setting {key!r}; there are {', '.join(fields)}")
-    text: object = {"on": True, "off": False}.get(value, value)
+    if key not in FIELDS:
+        raise UserError(f"unknown setting {key!r}; there are {', '.join(FIELDS)}")
+    text: object = WORDS.get(value, value)
     try:
-        converted = msgspec.convert(text, fields[key].type, strict=False)
+        converted = msgspec.convert(text, FIELDS[key], strict=False)
     except msgspec.ValidationError as error:
         raise UserError(f"setting {key}: {value!r} will not do: {error}") from None
+    if isinstance(converted, float) and not math.isfinite(converted):
+        raise UserError(f"setting {key}: {value!r} will not do: Expected a finite number")
     return msgspec.structs.replace(settings, **{key: converted})
+
+
+def settings_changed(settings: Settings) -> dict[str, str]:
+    """What differs from the defaults, as the text that `settings_with` reads."""
+    default = Settings()
+    return {
+        key: _text(getattr(settings, key))
+        for key in FIELDS
+        if getattr(settings, key) != getattr(default, key)
+    }
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+WORDS = {"on": True, "off": False}
+FIELDS = {field.name: field.type for field in msgspec.structs.fields(Settings)}

@@ -246,10 +246,11 @@ class Decoder:
             offset = len(body) - len(raw)
             raise refusal(error, "Publication", kinds.PUBLICATION_ITEMS, raw, offset) from error
         attributes = wire.event
-        # msgspec doesn't check the names (see `kinds`). Names that are short together, as nearly always,
-        # are joined quicker than measured.
+        # msgspec doesn't check the names (see `kinds`). An attribute takes 3 bytes or more, so in few bytes
+        # there is no room for a long name; and names that are short together are joined quicker than
+        # measured.
         if "" in attributes or (
-            len(raw) > NAME_LENGTH_MAX
+            len(raw) > NAME_LENGTH_MAX + 3 * len(attributes)
             and len("".join(attributes)) > NAME_LENGTH_MAX
             and max(map(len, attributes)) > NAME_LENGTH_MAX
         ):

@@ -27,7 +27,6 @@ _ADVERTISEMENT: Final = 5  # its text
 _SCALARS: Final = frozenset((str, int, float, bool, bytes, type(None)))
 
 _pack = msgpack.Encoder().encode
-_decode_body = decoder_for(NO_LIMITS).decode
 
 
 def pack_record(value: object) -> bytes:
@@ -71,8 +70,8 @@ def _extension(code: int, data: memoryview) -> object:
     if code == _TUPLE:
         return tuple(_unpack_list(data))
     if code == _PARCEL:
-        return _decode_body(data)
-    if code == _MESSAGE and isinstance(frame := _decode_body(data), Frame):
+        return decoder_for(NO_LIMITS).decode(data)
+    if code == _MESSAGE and isinstance(frame := decoder_for(NO_LIMITS).decode(data), Frame):
         return frame.message
     if code == _SUBSCRIPTION:
         return parse_subscription(str(data, "utf-8"))

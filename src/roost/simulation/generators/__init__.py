@@ -3,7 +3,7 @@
 `local` is that of 001 section 5.2.1, `relocation` that of 000 section 5.1, and `tree` the thesis' clients on
 a balanced tree. The same seed and parameters give the same statements, anywhere. Their constants (bounds of
 prices and volumes) come from the quotes of `SyntheticMarket(seed)`, or of the file that the parameter `bars`
-names: a run is what the workload says only if its publishers quote from the same market.
+names. The workload says which market it is, so that its publishers quote from the same.
 """
 
 from roost.simulation.generators.registry import GENERATORS, Generator, Parameter, generate

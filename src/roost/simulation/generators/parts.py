@@ -11,7 +11,15 @@ from msgspec import Meta
 from roost.errors import UserError
 from roost.language import Event
 from roost.simulation.market import BarMarket, Market, SyntheticMarket
-from roost.simulation.statements import AddBroker, AddLink, AddPublisher, End, Statement, UseBars
+from roost.simulation.statements import (
+    AddBroker,
+    AddLink,
+    AddPublisher,
+    End,
+    Set,
+    Statement,
+    UseBars,
+)
 from roost.simulation.topologies import Topology
 
 # Types of parameters, so that what a user sets is checked where it is converted.
@@ -124,9 +132,16 @@ def tree_gap_s(publishers: int) -> float:
     return (SUBSCRIBERS_FROM_S - PUBLISHERS_FROM_S) / publishers
 
 
-def finished(statements: Iterable[Statement], until_s: float, bars: str) -> list[Statement]:
-    """The statements in the order of time, without those that the run does not live to see."""
+def finished(
+    statements: Iterable[Statement], until_s: float, seed: int, bars: str
+) -> list[Statement]:
+    """The statements in the order of time, without those that the run does not live to see.
+
+    The market comes first: that of the seed, or of the file of bars.
+    """
     end = in_ms(until_s)
-    market = [UseBars(at=0.0, path=bars)] if bars else []
+    market: list[Statement] = [Set(at=0.0, key="market_seed", value=str(seed))]
+    if bars:
+        market.append(UseBars(at=0.0, path=bars))
     ordered = sorted(statements, key=lambda statement: statement.at)
     return [*market, *(s for s in ordered if s.at <= end), End(at=end)]

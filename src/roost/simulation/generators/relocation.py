@@ -112,6 +112,7 @@ def relocation(
             *_joining(rng, clients),
         ],
         until_s,
+        seed,
         bars,
     )
 

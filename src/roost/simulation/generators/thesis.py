@@ -195,6 +195,7 @@ def local(
             *_doubled(rng, quoting, changed, change_at_s),
         ],
         until_s,
+        seed,
         bars,
     )
 
@@ -251,5 +252,6 @@ def tree(
             *thesis_subscribers(joining, subscriptions, times, topology.brokers, zero_traffic),
         ],
         until_s,
+        seed,
         bars,
     )

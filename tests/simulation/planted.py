@@ -1,0 +1,335 @@
+"""Bugs to plant in brokers and clients: each a context manager under a name, each small and believable.
+
+What hides a bug from the fuzzer is said where it is planted. A planted bug replaces functions of the
+protocol, so it has to be replanted when they move: monkeypatch says so, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import pytest
+
+from roost.broker import client as client_module
+from roost.broker import core, restoring
+from roost.broker.channel import Channel, Lane
+from roost.broker.client import Client
+from roost.broker.commands import Command, Persist, Send
+from roost.broker.core import Broker
+from roost.broker.draining import Drain, Draining
+from roost.broker.hops import Hop, Link, Session
+from roost.broker.inside import Modules
+from roost.broker.journal import Journal
+from roost.broker.messages import (
+    CONTROL,
+    Ack,
+    EndSession,
+    Frame,
+    Message,
+    Priority,
+    Publication,
+    Unadvertise,
+    Unsubscribe,
+    priority_of,
+)
+from roost.broker.routing import Entry, Routing
+from roost.broker.told import Told
+from roost.language import Interest
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+BUGS: dict[str, Callable[[], AbstractContextManager[None]]] = {}
+
+
+def bug(plant: Plant) -> Callable[[], AbstractContextManager[None]]:
+    """A bug that is there as long as its context is open."""
+
+    @contextmanager
+    def planted() -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            plant(patch)
+            yield
+
+    BUGS[plant.__name__] = planted
+    return planted
+
+
+# --- covering ---------------------------------------------------------------------------------------
+
+
+@bug
+def withdraws_before_it_announces(patch: pytest.MonkeyPatch) -> None:
+    """The unsubscription goes ahead of the subscriptions that it uncovers (001 section 2.1.3)."""
+    original = Routing._say_subscriptions
+
+    def say(
+        self: Routing, link: Link, add: Sequence[Entry], remove: Sequence[Entry], cause: str
+    ) -> None:
+        said: list[tuple[Link, Message]] = []
+        tell = self._tell
+        self._tell = lambda to, message: said.append((to, message))
+        original(self, link, add, remove, cause)
+        self._tell = tell
+        for to, message in sorted(said, key=lambda item: type(item[1]) is not Unsubscribe):
+            tell(to, message)
+
+    patch.setattr(Routing, "_say_subscriptions", say)
+
+
+@bug
+def forgets_to_uncover(patch: pytest.MonkeyPatch) -> None:
+    """What a removed subscription had covered is never announced."""
+    original = Told.change
+
+    def change(
+        self: Told, add: Sequence[tuple[int, Interest]] = (), remove: Sequence[int] = ()
+    ) -> tuple[list[int], list[int]]:
+        announce, withdraw = original(self, add, remove)
+        return (announce if not remove else []), withdraw
+
+    patch.setattr(Told, "change", change)
+
+
+@bug
+def forgets_to_withdraw_the_covered(patch: pytest.MonkeyPatch) -> None:
+    """What a new subscription covers stays where it was told: right events, tables too large."""
+    original = Told.change
+
+    def change(
+        self: Told, add: Sequence[tuple[int, Interest]] = (), remove: Sequence[int] = ()
+    ) -> tuple[list[int], list[int]]:
+        announce, withdraw = original(self, add, remove)
+        return announce, (withdraw if not add else [])
+
+    patch.setattr(Told, "change", change)
+
+
+# --- advertisements ---------------------------------------------------------------------------------
+
+
+@bug
+def unadvertises_ahead_of_events(patch: pytest.MonkeyPatch) -> None:
+    """Unadvertise in the control class: it overtakes the last events."""
+
+    def class_of(message: Message) -> Priority:
+        return CONTROL if type(message) is Unadvertise else priority_of(message)
+
+    patch.setattr(core, "priority_of", class_of)
+    patch.setattr(client_module, "priority_of", class_of)
+
+
+@bug
+def takes_any_withdrawal(patch: pytest.MonkeyPatch) -> None:
+    """A late withdrawal undoes a newer announcement: its number is not looked at."""
+
+    def unadvertise(self: Broker, link: Hop, message: Unadvertise) -> None:
+        entry = self.routing.advertisements.get(message.id)
+        if entry is not None and entry.hop is link:
+            self.routing.unadvertise(message.id, message.cause)
+
+    patch.setitem(core.LINK_MESSAGES, Unadvertise, unadvertise)
+
+
+@bug
+def leaves_subscriptions_behind(patch: pytest.MonkeyPatch) -> None:
+    """When an advertisement goes, the subscriptions that followed it stay."""
+    patch.setattr(Routing, "_recall", lambda *_: None)
+
+
+# --- channels ---------------------------------------------------------------------------------------
+
+
+@bug
+def resumes_with_nothing(patch: pytest.MonkeyPatch) -> None:
+    """After a broken connection, what had not arrived is not sent again."""
+
+    def resume(self: Channel, control_received: int, data_received: int) -> list[Frame]:
+        self.control.acknowledged(control_received)
+        self.data.acknowledged(data_received)
+        return []
+
+    patch.setattr(Channel, "resume", resume)
+
+
+@bug
+def takes_what_came_before(patch: pytest.MonkeyPatch) -> None:
+    """No duplicate is known as one. Three lines of defence, each enough alone: the numbers of a channel,
+    the watermarks of brokers, and those of clients."""
+    accept, publish, delivered = Lane.accept, Broker.publish, Client._delivered
+
+    def accept_all(self: Lane, sequence: int) -> bool:
+        return sequence <= self.received or accept(self, sequence)
+
+    def publish_all(self: Broker, source: Hop, publication: Publication, hops: int) -> None:
+        self._seen.clear()
+        publish(self, source, publication, hops)
+
+    def deliver_all(self: Client, delivery: Any) -> None:
+        self._seen.clear()
+        delivered(self, delivery)
+
+    patch.setattr(Lane, "accept", accept_all)
+    patch.setattr(Broker, "publish", publish_all)
+    patch.setattr(Client, "_delivered", deliver_all)
+
+
+@bug
+def acknowledges_one_too_many(patch: pytest.MonkeyPatch) -> None:
+    """An acknowledgement of data names the next message, not the last."""
+    original = Channel.ack
+
+    def ack(self: Channel) -> Ack:
+        right = original(self)
+        return Ack(right.control, right.data + 1)
+
+    patch.setattr(Channel, "ack", ack)
+
+
+# --- the store --------------------------------------------------------------------------------------
+
+
+@bug
+def acknowledges_before_it_is_safe(patch: pytest.MonkeyPatch) -> None:
+    """Acknowledgements do not wait for the store."""
+    original = Broker._commit
+
+    def commit(self: Broker, journal: Journal) -> list[Command]:
+        acks = [c for c in self._commands if type(c) is Send and type(c.parcel) is Ack]
+        self._commands = [c for c in self._commands if c not in acks]
+        return [*acks, *original(self, journal)]
+
+    patch.setattr(Broker, "_commit", commit)
+
+
+@bug
+def speaks_before_it_is_safe(patch: pytest.MonkeyPatch) -> None:
+    """Nothing waits for the store."""
+
+    def commit(self: Broker, journal: Journal) -> list[Command]:
+        self._token += 1
+        return [Persist(self._token, journal.take()), *self._commands]
+
+    patch.setattr(Broker, "_commit", commit)
+
+
+@bug
+def restores_no_outbox(patch: pytest.MonkeyPatch) -> None:
+    """Back from its store, a broker has nothing to send again."""
+    original = restoring.restore_channels
+
+    def restore(hops: Mapping[Any, Any], kinds: Mapping[str | int, Mapping[Any, Any]]) -> None:
+        original(hops, {kind: what for kind, what in kinds.items() if kind != "out"})
+
+    patch.setattr(restoring, "restore_channels", restore)
+
+
+@bug
+def restores_nothing_told(patch: pytest.MonkeyPatch) -> None:
+    """Back from its store, a broker does not know what its neighbours know."""
+    patch.setattr(Routing, "restore_told", lambda *_: None)
+
+
+@bug
+def restores_no_numbers_received(patch: pytest.MonkeyPatch) -> None:
+    """Back from its store, a broker takes what is sent again for the first of all."""
+    original = restoring.restore_channels
+
+    def restore(hops: Mapping[Any, Any], kinds: Mapping[str | int, Mapping[Any, Any]]) -> None:
+        original(hops, {kind: what for kind, what in kinds.items() if kind != "received"})
+
+    patch.setattr(restoring, "restore_channels", restore)
+
+
+# --- links, sessions, moving ------------------------------------------------------------------------
+
+
+@bug
+def keeps_what_a_lost_neighbour_said(patch: pytest.MonkeyPatch) -> None:
+    """A link that begins anew keeps the entries that it had."""
+    original = Routing.forget
+
+    def forget(self: Routing, hop: Hop, cause: str) -> None:
+        if not hop.is_link:
+            original(self, hop, cause)
+
+    patch.setattr(Routing, "forget", forget)
+
+
+@bug
+def drops_what_a_lost_neighbour_lacks(patch: pytest.MonkeyPatch) -> None:
+    """A link that begins anew drops the events that were waiting for it."""
+    original = Broker._begin_link
+
+    def begin(self: Broker, link: Link, incarnation: str) -> None:
+        link.channel.data.outbox.clear()
+        link.channel.data.acked = link.channel.data.sent
+        original(self, link, incarnation)
+
+    patch.setattr(Broker, "_begin_link", begin)
+
+
+@bug
+def forgets_to_unsubscribe_for_the_lost(patch: pytest.MonkeyPatch) -> None:
+    """The session of a client that stays away too long goes, and what it asked for stays."""
+    original = Broker._forget_session
+
+    def forget(self: Broker, session: Session, reason: str) -> None:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(self.routing, "forget", lambda *_: None)
+            original(self, session, reason)
+
+    patch.setattr(Broker, "_forget_session", forget)
+
+
+@bug
+def moves_without_a_drain(patch: pytest.MonkeyPatch) -> None:
+    """A publisher publishes at its new broker before its last events at the old one have passed."""
+    original = Client._goodbye
+
+    def goodbye(self: Client) -> EndSession:
+        return EndSession(False, original(self).cause)
+
+    patch.setattr(Client, "_goodbye", goodbye)
+
+
+@bug
+def echoes_without_waiting(patch: pytest.MonkeyPatch) -> None:
+    """The first neighbour to echo a marker is taken for all."""
+    original = Draining._heard
+
+    def heard(self: Draining, drain: Drain, name: str) -> None:
+        original(self, Drain(drain.id, drain.cause, drain.parent, (name,)), name)
+
+    patch.setattr(Draining, "_heard", heard)
+
+
+@bug
+def loses_what_it_kept_back(patch: pytest.MonkeyPatch) -> None:
+    """What a client publishes while it moves is gone."""
+    original = Client._ended
+
+    def ended(self: Client, message: Any) -> None:
+        self.kept_back.clear()
+        original(self, message)
+
+    patch.setattr(Client, "_ended", ended)
+
+
+@bug
+def never_reads_again(patch: pytest.MonkeyPatch) -> None:
+    """A neighbour that was paused, because a queue was full, stays paused."""
+    patch.setattr(Broker, "_room_again", lambda *_: None)
+
+
+@bug
+def begins_anew_without_subscriptions(patch: pytest.MonkeyPatch) -> None:
+    """A client whose session is gone does not say again what it wants."""
+    original = Client._begin
+
+    def begin(self: Client) -> None:
+        kept, self._subscriptions = self._subscriptions, {}
+        original(self)
+        self._subscriptions = kept
+
+    patch.setattr(Client, "_begin", begin)
