@@ -1,7 +1,7 @@
-"""Bugs to plant in brokers and clients: each a context manager under a name, each small and believable.
+"""Bugs to plant in brokers and clients: each a context manager under a name, small and believable.
 
-What hides a bug from the fuzzer is said where it is planted. A planted bug replaces functions of the
-protocol, so it has to be replanted when they move: monkeypatch says so, by name.
+What hides a bug is said where it is planted. A planted bug replaces functions of the protocol, so it has
+to be replanted when they move: monkeypatch says so, by name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from roost.broker.commands import Command, Persist, Send
 from roost.broker.core import Broker
 from roost.broker.draining import Drain, Draining
 from roost.broker.hops import Hop, Link, Session
-from roost.broker.inside import Modules
 from roost.broker.journal import Journal
 from roost.broker.messages import (
     CONTROL,
@@ -156,7 +155,7 @@ def resumes_with_nothing(patch: pytest.MonkeyPatch) -> None:
 def takes_what_came_before(patch: pytest.MonkeyPatch) -> None:
     """No duplicate is known as one. Three lines of defence, each enough alone: the numbers of a channel,
     the watermarks of brokers, and those of clients."""
-    accept, publish, delivered = Lane.accept, Broker.publish, Client._delivered
+    accept, publish, frame = Lane.accept, Broker.publish, Client._frame
 
     def accept_all(self: Lane, sequence: int) -> bool:
         return sequence <= self.received or accept(self, sequence)
@@ -165,13 +164,13 @@ def takes_what_came_before(patch: pytest.MonkeyPatch) -> None:
         self._seen.clear()
         publish(self, source, publication, hops)
 
-    def deliver_all(self: Client, delivery: Any) -> None:
+    def hear_all(self: Client, parcel: Frame) -> None:
         self._seen.clear()
-        delivered(self, delivery)
+        frame(self, parcel)
 
     patch.setattr(Lane, "accept", accept_all)
     patch.setattr(Broker, "publish", publish_all)
-    patch.setattr(Client, "_delivered", deliver_all)
+    patch.setattr(Client, "_frame", hear_all)
 
 
 @bug
@@ -254,19 +253,6 @@ def keeps_what_a_lost_neighbour_said(patch: pytest.MonkeyPatch) -> None:
             original(self, hop, cause)
 
     patch.setattr(Routing, "forget", forget)
-
-
-@bug
-def drops_what_a_lost_neighbour_lacks(patch: pytest.MonkeyPatch) -> None:
-    """A link that begins anew drops the events that were waiting for it."""
-    original = Broker._begin_link
-
-    def begin(self: Broker, link: Link, incarnation: str) -> None:
-        link.channel.data.outbox.clear()
-        link.channel.data.acked = link.channel.data.sent
-        original(self, link, incarnation)
-
-    patch.setattr(Broker, "_begin_link", begin)
 
 
 @bug

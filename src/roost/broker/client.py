@@ -79,6 +79,32 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
 class Client:
     """One client of a federation."""
 
+    __slots__ = (
+        "_acks_timed",
+        "_advertisements",
+        "_begun",
+        "_commands",
+        "_connection",
+        "_ids",
+        "_leaving",
+        "_names",
+        "_now",
+        "_paused",
+        "_seen",
+        "_sessions",
+        "_spoken",
+        "_subscriptions",
+        "_target",
+        "_withdrawn",
+        "broker",
+        "channel",
+        "config",
+        "duplicates",
+        "kept_back",
+        "published",
+        "state",
+    )
+
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
         self.state: State = "idle"
@@ -353,8 +379,9 @@ class Client:
             self._hang_up(str(error))
             self._wait()
             return
+        data = self.channel.data
         # Once a timer runs, only the bound can make it more urgent.
-        if not self._acks_timed or self.channel.unreported() >= self.config.ack_every:
+        if not self._acks_timed or data.received - data.reported >= self.config.ack_every:
             self._owe_ack()
 
     def _owe_ack(self) -> None:
@@ -376,12 +403,21 @@ class Client:
             raise RemoteProtocolError(f"{type(parcel).__name__} is not for a client to hear")
 
     def _frame(self, frame: Frame) -> None:
-        lane = self.channel.data if frame.priority == DATA else self.channel.control
-        if not lane.accept(frame.sequence):
+        channel = self.channel
+        if not (channel.data if frame.priority == DATA else channel.control).accept(frame.sequence):
             return
         message = frame.message
         if type(message) is Delivery:
-            self._delivered(message)
+            publication = message.publication
+            publisher, sequence = publication.publisher, publication.sequence
+            if sequence <= self._seen.get(publisher, 0):
+                self.duplicates += 1
+                return
+            self._seen[publisher] = sequence
+            known = self._names
+            names = tuple([known[id_] for id_ in message.subscriptions if id_ in known])
+            if names and not self._leaving:
+                self._commands.append(Hand(publication, names))
         elif isinstance(message, Redirect):
             self._redirected(message)
         elif isinstance(message, SessionEnded):
@@ -392,17 +428,6 @@ class Client:
             self._commands.append(Tell("dropped", str(message.count)))
         else:
             raise RemoteProtocolError(f"{type(message).__name__} is not for a client to hear")
-
-    def _delivered(self, delivery: Delivery) -> None:
-        publication = delivery.publication
-        if publication.sequence <= self._seen.get(publication.publisher, 0):
-            self.duplicates += 1
-            return
-        self._seen[publication.publisher] = publication.sequence
-        known = self._names
-        names = tuple([known[id_] for id_ in delivery.subscriptions if id_ in known])
-        if names and not self._leaving:
-            self._commands.append(Hand(publication, names))
 
     # --- sending ------------------------------------------------------------------------------------
 

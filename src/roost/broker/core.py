@@ -107,6 +107,7 @@ class Broker:
         self.drains = 0  # markers that began here
         self._now = 0.0
         # At hand for the hot paths.
+        self._ack_every = config.ack_every
         self._link_bound = config.link_outbox_max
         self._session_bound = config.session_outbox_max
 
@@ -162,10 +163,11 @@ class Broker:
         """Have the driver do something."""
         self._commands.append(command)
 
-    def _owe_ack(self, peer: Peer, unreported: int) -> None:
-        if self.config.ack_delay_s <= 0 or unreported >= self.config.ack_every:
+    def _owe_ack(self, peer: Peer) -> None:
+        unreported = peer.channel.unreported()
+        if self.config.ack_delay_s <= 0 or unreported >= self._ack_every:
             self._send_ack(peer)
-        else:
+        elif unreported:
             self._unacked[peer] = None
             if not self._acks_timed:
                 self._acks_timed = True
@@ -213,10 +215,10 @@ class Broker:
             return
         peer = peers.get(connection)
         if peer is not None:
-            unreported = peer.channel.unreported()
+            data = peer.channel.data
             # Once it is on the list, only the bound can make it more urgent.
-            if unreported >= self.config.ack_every or (unreported and peer not in self._unacked):
-                self._owe_ack(peer, unreported)
+            if peer not in self._unacked or data.received - data.reported >= self._ack_every:
+                self._owe_ack(peer)
 
     def _drop_connection(self, connection: int, reason: str) -> None:
         self._commands.append(Close(connection, reason))
@@ -234,8 +236,8 @@ class Broker:
             raise RemoteProtocolError(f"{type(parcel).__name__} came where a greeting was expected")
 
     def _frame(self, peer: Peer, frame: Frame) -> None:
-        lane = peer.channel.data if frame.priority == DATA else peer.channel.control
-        if not lane.accept(frame.sequence):
+        channel = peer.channel
+        if not (channel.data if frame.priority == DATA else channel.control).accept(frame.sequence):
             return
         message = frame.message
         if type(message) is Publication:

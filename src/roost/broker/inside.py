@@ -153,10 +153,7 @@ class Modules:
         self._reserved = frozenset(c for h in self._hosts.values() for c in h.module.reserved)
         self._initial = dict.fromkeys(self._hosts, ModuleState.ACTING)
         self._running = False
-
-    @property
-    def listening(self) -> bool:
-        return bool(self._awake)
+        self.listening = False  # whether any module is awake
 
     def reserves(self, event: Event) -> bool:
         return bool(self._reserved) and event.attributes.get(CLASS) in self._reserved
@@ -176,9 +173,11 @@ class Modules:
         before, host.state = host.state, state
         if before is ModuleState.OFF and state is not ModuleState.OFF:
             self._awake.append(host)
+            self.listening = True
             host.begin(now)
         elif state is ModuleState.OFF and before is not ModuleState.OFF:
             self._awake.remove(host)
+            self.listening = bool(self._awake)
             host.end(now)
 
     def state(self, name: str) -> ModuleState:

@@ -90,14 +90,21 @@ class SimulatedClient:
         world = self.world
         for command in self.machine.handle(Received(connection, (frame,)), world.clock.now):
             if type(command) is Hand:
-                world.delivered(self, command, time)
+                publication = command.publication
+                world.oracle.arrived(self.party, publication, command.subscriptions, time)
+                world.delays.fresh.append(time - publication.published_at)
             else:
                 self._execute(command)
 
     def handle(self, event: object) -> None:
-        for command in self.machine.handle(event, self.world.clock.now):
-            if type(command) is Hand:
-                self.world.delivered(self, command, self.world.clock.now)
+        """Whatever else happens; a delivery may be among it, after a reconnection."""
+        world = self.world
+        now = world.clock.now
+        for command in self.machine.handle(event, now):
+            if isinstance(command, Hand):
+                publication = command.publication
+                world.oracle.arrived(self.party, publication, command.subscriptions, now)
+                world.delays.fresh.append(now - publication.published_at)
             else:
                 self._execute(command)
 

@@ -7,25 +7,18 @@ import numpy as np
 # Bins grow by this factor: a quantile is right to about 1 %.
 GROWTH = 1.02
 SMALLEST_S = 1e-6
-# Delays are gathered, and put into bins so many at a time.
-BATCH = 8_192
 
 
 class Delays:
     """How long things took."""
 
     def __init__(self) -> None:
-        # For the hot path: append to it, and `flush` when it is long.
+        # For the hot path: append to it, and `flush` now and then.
         self.fresh: list[float] = []
         self._bins: dict[int, int] = {}
         self._count = 0
         self._total = 0.0
         self._maximum = 0.0
-
-    def add(self, delay_s: float) -> None:
-        self.fresh.append(delay_s)
-        if len(self.fresh) >= BATCH:
-            self.flush()
 
     def flush(self) -> None:
         """Put what has been gathered into the bins."""

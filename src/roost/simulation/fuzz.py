@@ -1,20 +1,28 @@
 """Random scenarios with faults: whatever the seed, every promise has to hold.
 
-A scenario is a small federation of a random shape and random settings. It is built up, is given time to settle, and then
-lives through some phases. In each there is churn (clients, subscriptions and advertisements come and go), or faults, or
-both, while events are published all the time; each ends with everything healed, and sometimes with time to settle, so
-that the next has promises to break. Values are few and small, so that filters cover and overlap each other often.
+A scenario is a small federation of a random shape and random settings. It is built up, is given time to
+settle, and then lives through some phases. In each there is churn (clients, subscriptions,
+advertisements, links and brokers come and go), or faults (see `faults`), or both, while events are
+published all the time; each ends with everything healed, but for clients that stay away longer, and
+sometimes with time to settle, so that the next has promises to break. Values are few and small, so that
+filters cover and overlap each other often.
+
+A scenario is a workload like any other: `Scenario.text` is the file from which it runs in the same way.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
+import msgspec
+
+from roost.broker.story import Storybook
 from roost.language import Advertisement, Event, Filter, Operator, Predicate, Subscription
 from roost.simulation import statements as st
+from roost.simulation.faults import SHORTEST_S, Faults, merged, stage_of
 from roost.simulation.run import Checks, check, rest, run
-from roost.simulation.settings import Settings
+from roost.simulation.settings import Settings, settings_changed
 from roost.simulation.topologies import (
     Topology,
     balanced_tree,
@@ -23,6 +31,7 @@ from roost.simulation.topologies import (
     scale_free_tree,
     star,
 )
+from roost.simulation.workload_file import write_workload
 from roost.simulation.world import World
 
 BROKERS_MIN, BROKERS_MAX = 3, 40
@@ -31,13 +40,10 @@ ATTRIBUTES = ("a", "b")
 VALUES = 8
 PHASE_S = 6.0
 SETTLE_S = 4.0
+# What came over a link that is removed is withdrawn from broker to broker. A link that joins the parts
+# again before that is done, or while a fault keeps it from being done, brings it back for good.
+RELINK_AFTER_S = 3.0
 EVENTS_PER_S = 6.0
-# The faults of a profile, by how likely each is in a phase that has faults.
-PROFILES: dict[str, tuple[str, ...]] = {
-    "none": (),
-    "network": ("cut", "cut", "partition", "delay", "vanish", "slow"),
-    "all": ("crash", "crash", "amnesia", "cut", "cut", "partition", "delay", "vanish", "slow"),
-}
 
 
 class Scenario:
@@ -45,21 +51,28 @@ class Scenario:
 
     def __init__(self, seed: int, profile: str = "all") -> None:
         self.random = random.Random(f"{seed}/{profile}")
-        self.statements: list[st.Statement] = []
-        self._faults = PROFILES[profile]
+        self.seed = seed
+        self.profile = profile
+        self.settings = self._settings()
+        self._said: list[st.Statement] = []
         self._names = 0
         self._now = 0.0
         self._publishers: dict[str, dict[str, Advertisement]] = {}
         self._subscribers: dict[str, list[str]] = {}
-        self._homes: dict[str, str] = {}  # client -> broker
-        self._busy_until: dict[str, float] = {}  # what has a fault -> when it may have another
+        self._hosted: dict[str, None] = {}  # brokers that had a client at any time
         self._brokers: list[str] = []
         self._links: list[tuple[str, str]] = []
-        self.settings = self._settings()
+        self._whole_at = 0.0  # when the overlay is, or was last, joined again
+        self._faulty: list[float] = []  # when the phases begin that have faults
         self._build()
         for _ in range(self.random.randint(1, 3)):
             self._phase()
         self.until = self._now + SETTLE_S
+        self.statements = self._finished()
+
+    def text(self) -> str:
+        """The workload file that says the same, line by line."""
+        return write_workload([*self._set(), *self.statements], self._comments())
 
     # --- the beginning ------------------------------------------------------------------------------
 
@@ -85,11 +98,7 @@ class Scenario:
         topology = self._topology(size)
         self._brokers = list(topology.brokers)
         for name in self._brokers:
-            mhz = r.choice([1.0, 20.0, 1000.0])
-            mbps = r.choice([0.5, 5.0, 50.0])
-            self._say(
-                st.AddBroker(at=0.0, broker=name, cpu_mhz=mhz, memory_mb=16, bandwidth_mbps=mbps)
-            )
+            self._say(self._machine(0.0, name))
         for link in topology.links:
             self._links.append((link.a, link.b))
             self._say(st.AddLink(at=0.0, a=link.a, b=link.b))
@@ -99,6 +108,11 @@ class Scenario:
         for _ in range(r.randint(2, 14)):
             self._add_subscriber(self._soon(1.0))
         self._now += 1.0 + SETTLE_S
+
+    def _machine(self, at: float, name: str) -> st.AddBroker:
+        mhz = self.random.choice([1.0, 20.0, 1000.0])
+        mbps = self.random.choice([0.5, 5.0, 50.0])
+        return st.AddBroker(at=at, broker=name, cpu_mhz=mhz, memory_mb=16, bandwidth_mbps=mbps)
 
     def _topology(self, size: int) -> Topology:
         r = self.random
@@ -116,15 +130,15 @@ class Scenario:
     def _phase(self) -> None:
         r = self.random
         kind = r.choice(["faults", "faults", "churn", "both"])
+        self._calm = kind == "churn"
         plan = [(self._soon(PHASE_S), self._publish) for _ in range(int(EVENTS_PER_S * PHASE_S))]
-        if kind != "churn" and self._faults:
-            plan += [(self._soon(PHASE_S / 2), self._fault) for _ in range(r.choice([1, 1, 2, 3]))]
+        if kind != "churn":
+            self._faulty.append(self._now)
         if kind != "faults":
             plan += [(self._soon(PHASE_S), self._churn) for _ in range(r.randint(2, 10))]
         # In the order of time, so that each sees what there is by then.
         for at, action in sorted(plan, key=lambda item: item[0]):
             action(at)
-        self._say(st.HealPartition(at=self._now + PHASE_S))
         self._now += PHASE_S + r.choice([0.0, SETTLE_S, 3 * SETTLE_S])
 
     def _churn(self, at: float) -> None:
@@ -139,12 +153,15 @@ class Scenario:
             self._unadvertise,
             self._remove_client,
             self._redirect,
+            self._change_overlay,
+            self._change_overlay,
+            self._change_overlay,
         ]
         self.random.choice(choices)(at)
 
     def _add_publisher(self, at: float) -> None:
         name = self._name("P")
-        broker = self._homes[name] = self.random.choice(self._brokers)
+        broker = self._home()
         advertisement = Advertisement([self._filter(0.5)])
         self._publishers[name] = {"main": advertisement}
         self._say(
@@ -160,7 +177,7 @@ class Scenario:
 
     def _add_subscriber(self, at: float) -> None:
         name = self._name("S")
-        broker = self._homes[name] = self.random.choice(self._brokers)
+        broker = self._home()
         self._subscribers[name] = ["main"]
         self._say(
             st.AddSubscriber(
@@ -209,7 +226,7 @@ class Scenario:
             self._say(st.Unadvertise(at=at, publisher=publisher, name=name))
 
     def _remove_client(self, at: float) -> None:
-        publishers, subscribers = self._present(self._publishers), self._present(self._subscribers)
+        publishers, subscribers = list(self._publishers), list(self._subscribers)
         if self.random.random() < 0.5 and len(publishers) > 1:
             name = self.random.choice(publishers)
             for _ in range(3):
@@ -222,15 +239,65 @@ class Scenario:
             self._say(st.RemoveSubscriber(at=at, subscriber=name))
 
     def _redirect(self, at: float) -> None:
-        clients = self._present([*self._publishers, *self._subscribers])
+        clients = [*self._publishers, *self._subscribers]
         if clients:
             name = self.random.choice(clients)
             for _ in range(3):
                 self._publish_from(name, at)
-            self._homes[name] = self.random.choice(self._brokers)
-            self._say(st.RedirectClient(at=at, client=name, broker=self._homes[name]))
+            self._say(st.RedirectClient(at=at, client=name, broker=self._home()))
             for _ in range(3):
                 self._publish_from(name, at)
+
+    def _home(self) -> str:
+        broker = self.random.choice(self._brokers)
+        self._hosted[broker] = None
+        return broker
+
+    # --- churn of the overlay -----------------------------------------------------------------------
+
+    def _change_overlay(self, at: float) -> None:
+        """One change at a time: while the overlay is in parts it is left so."""
+        if at > self._whole_at:
+            choices = [self._relink, self._add_broker, self._remove_broker]
+            self.random.choice(choices)(at)
+
+    def _relink(self, at: float) -> None:
+        """The overlay comes apart, and is joined again by another link, or by the same."""
+        joined_at = round(at + RELINK_AFTER_S, 3)
+        if not self._calm or joined_at > self._now + PHASE_S:
+            return
+        self._whole_at = joined_at
+        cut = self._links.pop(self.random.randrange(len(self._links)))
+        self._say(st.RemoveLink(at=at, a=cut[0], b=cut[1]))
+        a, b = (self.random.choice(self._part(end)) for end in cut)
+        self._links.append((a, b))
+        self._say(st.AddLink(at=joined_at, a=a, b=b))
+
+    def _part(self, start: str) -> list[str]:
+        """The brokers that links connect with this one."""
+        part = [start]
+        for broker in part:  # which grows meanwhile
+            ends = [(a, b) for a, b in self._links if broker in (a, b)]
+            part += [other for link in ends for other in link if other not in part]
+        return part
+
+    def _add_broker(self, at: float) -> None:
+        name = self._name("N")
+        neighbour = self.random.choice(self._brokers)
+        self._brokers.append(name)
+        self._links.append((neighbour, name))
+        self._say(self._machine(at, name))
+        self._say(st.AddLink(at=at, a=neighbour, b=name))
+
+    def _remove_broker(self, at: float) -> None:
+        """One at the edge. Nobody ever sat there: a client that was told to go may not have heard it."""
+        links = [end for link in self._links for end in link]
+        idle = [b for b in self._brokers if b not in self._hosted and links.count(b) == 1]
+        if idle and len(self._brokers) > BROKERS_MIN:
+            name = self.random.choice(idle)
+            self._brokers.remove(name)
+            self._links = [link for link in self._links if name not in link]
+            self._say(st.RemoveBroker(at=at, broker=name))
 
     # --- events -------------------------------------------------------------------------------------
 
@@ -271,69 +338,40 @@ class Scenario:
                 predicates.append(Predicate(name, operator, r.randrange(VALUES)))
         return Filter(predicates or [Predicate("a", Operator.GE, 0)])
 
-    # --- faults -------------------------------------------------------------------------------------
+    # --- the end ------------------------------------------------------------------------------------
 
-    def _fault(self, at: float) -> None:
-        until = round(at + self.random.uniform(0.2, PHASE_S / 2), 3)
-        FAULTS[self.random.choice(self._faults)](self, at, until)
+    def _finished(self) -> list[st.Statement]:
+        """All that was said and the faults, in the order of time, each with its line in the file."""
+        said = merged(self._said, ())
+        lines = merged([*said, *self._faults(said)], [st.End(at=self.until)])
+        first = len(self._comments()) + len(self._set()) + 1
+        return [msgspec.structs.replace(s, line=n) for n, s in enumerate(lines, first)]
 
-    def _crash(self, at: float, until: float) -> None:
-        self._crash_one(at, until, keep_store=self.settings.durability)
+    def _faults(self, said: list[st.Statement]) -> list[st.Statement]:
+        faults = Faults(
+            self.random,
+            self.profile,
+            stage_of(said),
+            durability=self.settings.durability,
+            end=self.until,
+        )
+        for start in self._faulty:
+            for _ in range(self.random.choice([1, 1, 2, 3])):
+                at = start + self.random.random() * PHASE_S / 2
+                faults.fault(at, at + self.random.uniform(SHORTEST_S, PHASE_S / 2))
+        return faults.statements
 
-    def _amnesia(self, at: float, until: float) -> None:
-        self._crash_one(at, until, keep_store=False)
+    def _set(self) -> list[st.Statement]:
+        changed = settings_changed(self.settings)
+        return [st.Set(at=0.0, key=key, value=value) for key, value in changed.items()]
 
-    def _crash_one(self, at: float, until: float, *, keep_store: bool) -> None:
-        broker = self.random.choice(self._brokers)
-        if not self._clear(until, "broker", broker):
-            return
-        self._say(st.CrashBroker(at=at, broker=broker, keep_store=keep_store))
-        self._say(st.RestartBroker(at=until, broker=broker))
-
-    def _cut(self, at: float, until: float) -> None:
-        a, b = self.random.choice(self._links)
-        if self._clear(until, "link", f"{a}-{b}"):
-            self._say(st.CutLink(at=at, a=a, b=b))
-            self._say(st.HealLink(at=until, a=a, b=b))
-
-    def _partition(self, at: float, until: float) -> None:
-        if self._clear(until, "partition", ""):
-            some = self.random.sample(self._brokers, self.random.randint(1, len(self._brokers) - 1))
-            self._say(st.Partition(at=at, brokers=tuple(some)))
-
-    def _delay(self, at: float, until: float) -> None:
-        a, b = self.random.choice(self._links)
-        extra = self.random.choice([20.0, 300.0, 2000.0])
-        self._say(st.DelayLink(at=at, a=a, b=b, extra_ms=extra, duration_s=until - at))
-
-    def _slow(self, at: float, until: float) -> None:
-        broker = self.random.choice(self._brokers)
-        self._say(st.SlowBroker(at=at, broker=broker, factor=self.random.choice([3.0, 30.0])))
-        self._say(st.SlowBroker(at=until, broker=broker, factor=1.0))
-
-    def _vanish(self, at: float, until: float) -> None:
-        clients = [*self._publishers, *self._subscribers]
-        name = self.random.choice(clients)
-        if self._clear(until, "client", name):
-            self._say(st.VanishClient(at=at, client=name))
-            self._say(st.ReturnClient(at=until + self.random.choice([0.0, 4.0]), client=name))
-
-    def _present(self, clients: Iterable[str]) -> list[str]:
-        """Those of the clients that do not vanish in this phase."""
-        return [c for c in clients if self._busy_until.get(f"client {c}", 0.0) < self._now]
-
-    def _clear(self, until: float, kind: str, name: str) -> bool:
-        """Whether a thing has no fault planned in this phase; from now on it has."""
-        key = f"{kind} {name}"
-        free = self._busy_until.get(key, 0.0) < self._now
-        if free:
-            self._busy_until[key] = until + PHASE_S
-        return free
+    def _comments(self) -> tuple[str, ...]:
+        return (f"roost sim fuzz --first {self.seed} --seeds 1 --profile {self.profile}",)
 
     # --- helpers ------------------------------------------------------------------------------------
 
     def _say(self, statement: st.Statement) -> None:
-        self.statements.append(statement)
+        self._said.append(statement)
 
     def _soon(self, within_s: float) -> float:
         return round(self._now + self.random.random() * within_s, 3)
@@ -343,21 +381,12 @@ class Scenario:
         return f"{prefix}{self._names}"
 
 
-FAULTS: dict[str, Callable[[Scenario, float, float], None]] = {
-    "crash": Scenario._crash,
-    "amnesia": Scenario._amnesia,
-    "cut": Scenario._cut,
-    "partition": Scenario._partition,
-    "delay": Scenario._delay,
-    "vanish": Scenario._vanish,
-    "slow": Scenario._slow,
-}
-
-
-def fuzz(seed: int, profile: str = "all") -> tuple[Scenario, World, Checks]:
+def fuzz(
+    seed: int, profile: str = "all", storybook: Storybook | None = None
+) -> tuple[Scenario, World, Checks]:
     """Run the scenario of a seed to its end, let it come to rest, and judge."""
     scenario = Scenario(seed, profile)
-    world = World(scenario.settings, scenario.statements, seed=seed)
+    world = World(scenario.settings, scenario.statements, seed=seed, storybook=storybook)
     run(world, scenario.until)
     rested = rest(world)
     return scenario, world, check(world, rested=rested, must_rest=True)

@@ -112,7 +112,7 @@ class Host:
     ) -> None:
         self.world = world
         self.name = name
-        self.cpu_mhz = cpu_mhz
+        self.matching_s = MATCHING_S_MHZ / cpu_mhz  # a subscription
         self.memory_bytes = memory_mb * 1e6
         self.bytes_per_s = bandwidth_mbps * 1e6 / BITS
         self.slowness = 1.0
@@ -136,24 +136,14 @@ class Host:
         if not keep_store:
             self.store.clear()
 
-    # --- Actor: to the life that there is -----------------------------------------------------------
-
-    def receive(self, connection: Connection, parcel: Parcel) -> None:
-        if self.life is not None:
-            self.life.receive(connection, parcel)
-
-    def deliver(self, connection: int, frame: Frame, time: float) -> None:
-        raise NotImplementedError("deliveries are for clients")
-
     def notice(self, event: object) -> None:
+        """Something happens to the broker, if it runs."""
         if self.life is not None:
-            if isinstance(event, ConnectionClosed):
-                self.life.closed(event.connection)
-            self.life.handle(event)
+            self.life.notice(event)
 
 
 class Life:
-    """A broker from its start to its crash."""
+    """A broker from its start to its crash: an actor of the network."""
 
     __slots__ = (
         "_busy",
@@ -167,14 +157,15 @@ class Life:
         "data",
         "host",
         "machine",
-        "matching_s",
         "meter",
+        "name",
         "over",
         "world",
     )
 
     def __init__(self, host: Host, config: BrokerConfig) -> None:
         self.host = host
+        self.name = host.name
         self.world = host.world
         self.clock = host.world.clock
         self.machine = Broker(config, host.modules)
@@ -182,7 +173,6 @@ class Life:
         self.control: deque[tuple[int, Frame]] = deque()
         self.data: deque[tuple[float, int, Frame]] = deque()  # when it came, connection, frame
         self.meter = Meter(self.clock.now)
-        self.matching_s = 0.0  # of the last publication
         self._busy = False
         self._free_at = 0.0  # when the network card has sent all data
         self._control_free_at = 0.0
@@ -195,26 +185,24 @@ class Life:
     def receive(self, connection: Connection, parcel: Parcel) -> None:
         if type(parcel) is not Frame:
             self.handle(Received(connection.id, (parcel,)))
-        elif parcel.priority != DATA:
-            if self._busy:
-                self.control.append((connection.id, parcel))
-            else:
-                self.handle(Received(connection.id, (parcel,)))
-        else:
+        elif parcel.priority == DATA:
             self.meter.arrived += 1
             if self._busy or self._paused:
                 self.data.append((self.clock.now, connection.id, parcel))
                 self._serve_next()
             else:
                 self._serve(self.clock.now, connection.id, parcel)
+        elif self._busy:
+            self.control.append((connection.id, parcel))
+        else:
+            self.handle(Received(connection.id, (parcel,)))
 
     def _serve(self, arrived: float, connection: int, frame: Frame) -> None:
         now = self.clock.now
         delay = 0.0
         if type(frame.message) is Publication:
             host = self.host
-            subscriptions = len(self.machine.routing.subscriptions)
-            delay = subscriptions * MATCHING_S_MHZ / host.cpu_mhz * host.slowness
+            delay = len(self.machine.routing.subscriptions) * host.matching_s * host.slowness
             meter = self.meter
             meter.matched += 1
             meter.wait_s += now - arrived
@@ -245,10 +233,17 @@ class Life:
             else:
                 self._serve(*item)
 
-    def closed(self, connection: int) -> None:
-        """What was held of a connection that is gone will come again, on another."""
-        if self._paused.pop(connection, "not paused") is None:
-            self._held = deque(item for item in self._held if item[1] != connection)
+    def notice(self, event: object) -> None:
+        if self.over:
+            return
+        if isinstance(event, ConnectionClosed) and event.connection in self._paused:
+            # What was held of it will come again, on another.
+            del self._paused[event.connection]
+            self._held = deque(item for item in self._held if item[1] != event.connection)
+        self.handle(event)
+
+    def deliver(self, connection: int, frame: Frame, time: float) -> None:
+        raise NotImplementedError("deliveries are for clients")
 
     def _resume(self, connection: int) -> None:
         self._paused.pop(connection, None)
@@ -289,10 +284,10 @@ class Life:
         elif isinstance(command, Persist):
             self.clock.after(world.commit_s, self._committed, command)
         elif isinstance(command, OpenLink):
-            world.dial_link(self.host, command.broker)
+            world.dial_link(self, command.broker)
         elif isinstance(command, Close):
             world.network.close(
-                self.host, command.connection, command.reason, max(self.clock.now, self._free_at)
+                self, command.connection, command.reason, max(self.clock.now, self._free_at)
             )
         elif isinstance(command, PauseReading):
             self._paused[command.connection] = None
@@ -337,7 +332,7 @@ class Life:
             self._control_free_at = departure
         if self.world.storybook is not None:
             self.world.said(host.name, connection, parcel)
-        self.world.network.send(host, connection, parcel, departure)
+        self.world.network.send(self, connection, parcel, departure)
 
     def _deliver(self, command: Deliver) -> None:
         """To all clients here, one after the other: one event, when the last has gone out."""
@@ -375,7 +370,7 @@ class Life:
             return
         host = self.host
         subscriptions = len(self.machine.routing.subscriptions)
-        matching_s = subscriptions * MATCHING_S_MHZ / host.cpu_mhz * host.slowness
+        matching_s = subscriptions * host.matching_s * host.slowness
         backlog_bytes = max(0.0, self._free_at - now) * host.bytes_per_s
         mean_size = meter.bytes_out / meter.messages_out if meter.messages_out else 0.0
         queued = len(self.data) + len(self._held)

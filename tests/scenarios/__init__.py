@@ -1,0 +1,1 @@
+"""Readable transcripts: what happens, step by step, in small scenarios."""
