@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from difflib import unified_diff
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from roost.simulation.workload_file import read_workload, write_workload
+from roost.simulation.workload_file import Workload, parse_workload, read_workload, write_workload
 from tests.scenarios.transcript import VERDICT, steps_of, transcribe
 
 HERE = Path(__file__).parent
 TRANSCRIPTS = sorted(HERE.glob("*.txt"))
+FIGURE = resources.files("roost") / "data" / "figure-2.2.workload"
 REWRITE = os.environ.get("ROOST_REWRITE") == "1"
 
 
@@ -47,3 +49,16 @@ def test_what_it_said_before_does_not_matter() -> None:
         for line in ([f"---- {step.title}"] if step.title else []) + step.lines
     )
     assert transcribe(bare, "bare") == transcribe(text, "as it is")
+
+
+def test_the_workload_that_is_shipped_is_the_transcript() -> None:
+    text = (HERE / "figure-2.2.txt").read_text("utf-8")
+    shown = parse_workload("\n".join(x for s in steps_of(text) for x in s.lines), "shown", None)
+    with resources.as_file(FIGURE) as path:
+        shipped = read_workload(path)
+
+    def said(workload: Workload) -> list[str]:
+        return write_workload(workload.statements).splitlines()
+
+    assert said(shipped) == said(shown)
+    assert shipped.settings == shown.settings

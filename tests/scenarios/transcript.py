@@ -67,7 +67,6 @@ def steps_of(text: str) -> list[Step]:
 def transcribe(text: str, name: str) -> str:
     """The transcript with what happens in it, whatever it said before."""
     steps = steps_of(text)
-    # What is not workload becomes an empty line, so that messages name the right lines.
     workload = parse_workload("\n".join(line for step in steps for line in step.lines), name, None)
     ends = [*_beginnings(steps[1:], name), workload.statements[-1].at]
     storybook = Storybook()
@@ -145,8 +144,9 @@ class Reporter:
 
     def _told(self, chapter: Chapter) -> str:
         text = f"{chapter.verb} {chapter.text}".rstrip()
-        own = chapter.cause.startswith(f"{chapter.who} ")
-        cause = f"  ({chapter.cause})" if chapter.cause and not own else ""
+        # That it is its own doing, or the workload's, goes without saying.
+        known = chapter.cause.startswith((f"{chapter.who} ", "line "))
+        cause = f"  ({chapter.cause})" if chapter.cause and not known else ""
         return f"{chapter.who} -> {chapter.to}\t{text}{cause}"
 
     def _waiting(self) -> Iterator[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
@@ -18,12 +19,17 @@ from roost.simulation.fuzz import fuzz
 from roost.simulation.run import Checks, check, rest, run
 from roost.simulation.workload_file import parse_workload
 from roost.simulation.world import World
+from tests.scenarios.transcript import steps_of
 from tests.simulation.planted import BUGS
 
 SEEDS_MAX = 300
 CLEAN_SEEDS = 60
 
-SEEDS: dict[str, int] = {}
+SEEDS: dict[str, int] = {
+    "takes_any_withdrawal": 58,
+    "acknowledges_before_it_is_safe": 40,
+    "speaks_before_it_is_safe": 40,
+}
 
 # B2 is so slow to speak that events pass B1 between the two things that it says.
 SLOW_SPEAKER = """
@@ -69,7 +75,17 @@ SLOW_FAREWELL = """
 # With advertisements nothing is promised to what is published while moving: nobody may want it yet.
 FLOODED_FAREWELL = SLOW_FAREWELL + "0.0 federation set routing flooding\n"
 
+SCENARIOS = Path(__file__).parents[1] / "scenarios"
+
+
+def scenario(name: str) -> str:
+    """The workload of a transcript."""
+    steps = steps_of((SCENARIOS / f"{name}.txt").read_text("utf-8"))
+    return "\n".join(line for step in steps for line in step.lines)
+
+
 COINCIDENCES = {
+    "unadvertises_ahead_of_events": scenario("unadvertise-behind-events"),
     "withdraws_before_it_announces": SLOW_SPEAKER,
     "moves_without_a_drain": SLOW_FAREWELL,
     "echoes_without_waiting": SLOW_FAREWELL,

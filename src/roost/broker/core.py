@@ -93,6 +93,7 @@ class Broker:
         self.modules = Modules(self, modules)
         self.load: ev.LoadIndices | None = None
         self.duplicates = 0  # publications that came a second time
+        self.last_route = (0, 0)  # to how many neighbours, and clients here, the last event went
         self.unheard = 0  # deliveries that nobody waits for any more, or that did not fit
 
         self._commands: list[Command] = []
@@ -539,8 +540,7 @@ class Broker:
             return "its class is reserved for the brokers themselves"
         if self.config.routing == "flooding":
             return ""
-        event = publication.event
-        if not any(e.interest.matches(event) for e in session.advertisements.values()):
+        if not self.routing.offered(session, publication.event):
             return "no advertisement of this client covers it"
         return ""
 
@@ -548,14 +548,18 @@ class Broker:
         """Route a publication: to neighbours, clients and modules."""
         publisher = publication.publisher
         seen = self._seen
-        if publication.sequence <= seen.get(publisher, 0):
+        last = seen.get(publisher)
+        if last is None:
+            if len(seen) >= self.config.watermarks_max:
+                del seen[next(iter(seen))]
+        elif publication.sequence <= last:
             self.duplicates += 1
+            self.last_route = (0, 0)
             return
-        if publisher not in seen and len(seen) >= self.config.watermarks_max:
-            del seen[next(iter(seen))]
         seen[publisher] = publication.sequence
 
         links, local = self.routing.route(publication.event, source)
+        self.last_route = (len(links), len(local))
         commands = self._commands
         control = publication.priority != DATA
         for link in links:
@@ -616,6 +620,8 @@ class Broker:
         So two neighbours whose queues to each other are full still empty them.
         """
         full = [link for link in self.links.values() if link.full]
+        if not full and not self._paused:
+            return
         paused = {
             connection: None
             for connection, peer in self._peers.items()

@@ -85,6 +85,8 @@ class Routing:
         self._advertisement_handles = Handles()
         # For a new advertisement: which subscriptions it concerns.
         self._wanted = OverlapIndex()
+        # For an event of a client: the advertisements of all clients here.
+        self._offered = Index()
 
     # --- events -------------------------------------------------------------------------------------
 
@@ -104,6 +106,11 @@ class Routing:
             else:
                 local[hop] = [entry.id]
         return links, local
+
+    def offered(self, hop: Hop, event: Event) -> bool:
+        """Whether a client here has advertised events like this."""
+        entries = self._advertisement_handles.entries
+        return any(entries[h].hop is hop for h in self._offered.match(event).tolist())
 
     # --- subscriptions ------------------------------------------------------------------------------
 
@@ -212,6 +219,8 @@ class Routing:
         self.advertisements[id_] = hop.advertisements[id_] = entry
         if isinstance(hop, Link):
             hop.advertises.add(entry.handle, advertisement)
+        else:
+            self._offered.add(entry.handle, advertisement)
         if self._journal is not None:
             self._journal.put("adv", id_, value=(*hop.key, advertisement, announcement))
         return entry
@@ -223,6 +232,8 @@ class Routing:
             del self.advertisements[entry.id], hop.advertisements[entry.id]
             if isinstance(hop, Link):
                 hop.advertises.remove(entry.handle)
+            else:
+                self._offered.remove(entry.handle)
             if self._journal is not None:
                 self._journal.delete("adv", entry.id)
         if not self._flooding:

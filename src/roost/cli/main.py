@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 import roost
-from roost.cli import bench, covers, demo, explain, match, topology
+from roost.cli import bench, covers, demo, explain, match, sim, topology
 from roost.errors import UserError
 
 COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
@@ -24,6 +24,7 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     covers.register,
     bench.register,
     topology.register,
+    sim.register,
 )
 
 EXIT_BAD_INPUT = 2
@@ -38,6 +39,7 @@ Examples:
   roost explain "class = 'STOCK' and volume > 300000" "[class,'STOCK'],[volume,400000]"
   roost covers "volume > 1000" "class = 'STOCK' and volume > 300000"
   roost bench match --workload stock --subscriptions 100000
+  roost sim fuzz --seeds 300
 """
 
 

@@ -52,7 +52,7 @@ from roost.broker.events import (
 )
 from roost.broker.messages import DATA, Frame, Parcel, Publication
 from roost.simulation.network import Connection
-from roost.wire import size_of
+from roost.wire import delivery_size, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -217,8 +217,9 @@ class Life:
         now = self.clock.now
         self.meter.busy_s += now - begun
         commands = self.machine.handle(Received(connection, (frame,)), now)
-        if type(frame.message) is Publication:
-            self.world.visited(self.host, frame, begun - arrived, now - begun, commands)
+        message = frame.message
+        if type(message) is Publication:
+            self.world.visited(self, frame, message, begun - arrived, now - begun)
         self.execute(commands)
         self._serve_next()
 
@@ -345,7 +346,10 @@ class Life:
         times: list[float] = []
         latency_s = self.world.client_latency_s
         for _, frame in command.frames:
-            size = size_of(frame)
+            delivery: Any = frame.message
+            size = delivery_size(
+                command.publication, frame.sequence, frame.hops, delivery.subscriptions
+            )
             total += size
             meter.output_wait_s += time - now
             time += size * per_byte

@@ -6,11 +6,18 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from roost.errors import UserError
+from roost.simulation import statements as st
 from roost.simulation.checkers import check_accounts, check_queues, check_routing, in_transit
+from roost.simulation.faults import NETWORK, stage_of
+from roost.simulation.workload_check import refusal
+from roost.simulation.workload_file import Workload
 from roost.simulation.world import World
 
 # How often progress is reported, as a share of the run.
 STEPS = 200
+# Without an end in the workload it comes so long after the last statement.
+AFTERWARDS_S = 60.0
 # What a run may take, after its end, to come to rest.
 REST_S = 300.0
 REST_STEP_S = 1.0
@@ -52,6 +59,75 @@ def run(world: World, until: float, progress: Callable[[float], None] = lambda _
     for step in range(1, STEPS + 1):
         world.run(until * step / STEPS)
         progress(until * step / STEPS)
+
+
+def end_of(workload: Workload) -> float:
+    """When the run of a workload ends, by itself."""
+    for statement in workload.statements:
+        if isinstance(statement, st.End):
+            return statement.at
+    return max((s.at for s in workload.statements), default=0.0) + AFTERWARDS_S
+
+
+def run_workload(
+    world: World,
+    workload: Workload,
+    until: float,
+    progress: Callable[[float], None] = lambda _: None,
+) -> None:
+    """The same as `run`; what goes wrong while a statement is carried out names the file and line."""
+    try:
+        run(world, until, progress)
+    except UserError as error:
+        culprit = _culprit(world, workload)
+        if culprit is None:
+            raise
+        raise refusal(workload.name, culprit.line, str(error)) from None
+
+
+def _culprit(world: World, workload: Workload) -> st.Statement | None:
+    """Files are read when their statement's time comes; quotes are asked for when they are published."""
+    done = workload.statements[: world.statements_done]
+    if done and isinstance(done[-1], st.UseBars | st.UseLatencies):
+        return done[-1]
+    for statement in done:
+        if isinstance(statement, st.AddPublisher) and statement.symbol is not None:
+            try:
+                world.market.quotes(statement.symbol)
+            except UserError:
+                return statement
+    return None
+
+
+def unfinished(world: World, workload: Workload) -> list[str]:
+    """Why a run did not come to rest, if that is nobody's mistake: in words, one a reason."""
+    partitions = stage_of(workload.statements).faults.get(NETWORK, ())
+    parted = any(start <= world.clock.now < end for start, end in partitions)
+    down = [name for name, host in world.hosts.items() if host.life is None]
+    away = [name for name, client in world.clients.items() if client.away and not client.gone]
+    cut = [f"{a} - {b}" for a, b in world.overlay.links() if not world.overlay.passable(a, b)]
+    busy = [name for name in world.hosts if _is_busy(world, name)]
+    reasons = (("is down", down), ("is away", away), ("is cut", cut), ("is overloaded", busy))
+    words = ["the network is partitioned"] if parted else []
+    return words + [f"{_some(names)} {what}" for what, names in reasons if names]
+
+
+def _is_busy(world: World, name: str) -> bool:
+    """Whether a broker still has publications to match, or to send."""
+    host = world.hosts[name]
+    load = host.last_load
+    return host.life is not None and bool(
+        host.life.queued or (load is not None and load.output_queue)
+    )
+
+
+def _some(names: list[str]) -> str:
+    return (
+        names[0]
+        if len(names) == 1
+        else f"each of {', '.join(names[:5])}"
+        + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    )
 
 
 def rest(world: World) -> bool:

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from roost.broker import events as ev
-from roost.broker.commands import Command, Deliver, Record, Send, Tell
+from roost.broker.commands import Record, Tell
 from roost.broker.config import BrokerConfig
-from roost.broker.messages import Frame, Parcel
+from roost.broker.messages import Frame, Parcel, Publication
 from roost.broker.module import Module
 from roost.broker.story import Storybook
 from roost.simulation import statements as st
@@ -344,22 +344,15 @@ class World:
 
     def visited(
         self,
-        host: Host,
+        life: Life,
         frame: Frame,
+        publication: Publication,
         queueing_s: float,
         matching_s: float,
-        commands: list[Command],
     ) -> None:
         """A broker has matched and routed a publication."""
         self.hops += 1
-        forwarded = local = 0
-        publication: Any = frame.message
-        for command in commands:
-            kind = type(command)
-            if kind is Deliver:
-                local += len(command.frames)  # type: ignore[attr-defined]
-            elif kind is Send and type(command.parcel) is Frame:  # type: ignore[attr-defined]
-                forwarded += command.parcel.message is publication  # type: ignore[attr-defined]
+        forwarded, local = life.machine.last_route
         self.publications_sent += forwarded
         if self.trace is not None:
             now = self.clock.now
@@ -368,7 +361,7 @@ class World:
                     now,
                     publication.publisher,
                     publication.sequence,
-                    host.name,
+                    life.name,
                     frame.hops,
                     local,
                     forwarded,
@@ -386,7 +379,8 @@ class World:
             # A new session. What was on the way to an old one is gone, and what is published in it
             # comes before its advertisements have settled.
             self._void(client)
-            self.oracle.not_accepted_after(client.name, client.machine.accepted)
+            if client.machine.published:
+                self.oracle.not_accepted_after(client.name, client.machine.accepted)
         elif tell.what == "refused" and ":" in tell.about:
             publisher, _, sequence = tell.about.rpartition(":")
             self.oracle.not_accepted(publisher, int(sequence))

@@ -1,6 +1,7 @@
 """What brokers record, simulated or live: Parquet tables that the pipeline reads."""
 
+from roost.traces.reader import read_table
 from roost.traces.schemas import SCHEMAS
 from roost.traces.writer import TraceWriter
 
-__all__ = ["SCHEMAS", "TraceWriter"]
+__all__ = ["SCHEMAS", "TraceWriter", "read_table"]

@@ -130,12 +130,18 @@ def delivery_size(
 ) -> int:
     """How many bytes a frame with this delivery takes, without making either."""
     size = len(publication.encoded or publication_bytes(publication))
-    return _head_size(sequence, hops) + len(_encode(subscriptions)) + size
+    return _head_size(sequence, hops) + _ids_size(subscriptions) + size
 
 
 def decode(body: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> Parcel:
     """The parcel of a body (the length in front is `StreamDecoder`'s); WireError if it is none."""
     return decoder_for(limits).decode(body)
+
+
+@lru_cache(maxsize=65_536)
+def _ids_size(subscriptions: tuple[str, ...]) -> int:
+    """Those of a client are the same for most of its deliveries."""
+    return len(_encode(subscriptions))
 
 
 # --- writing --------------------------------------------------------------------------------------
