@@ -1,7 +1,7 @@
 """A federation of real brokers and clients in one place, without time: what the tests of the broker play with.
 
 `Federation` joins `Broker` and `Client` machines by connections in memory. A connection is reliable and keeps
-the order of each class, as TCP with two lanes does; what is on it when it is cut is lost. Nothing happens by
+the order of each class; control may overtake data, and what is on it when it is cut is lost. Nothing happens by
 itself: `settle` moves parcels, the oldest first, until nobody has anything to say, `step` moves one of the
 test's choice, and `advance` lets time pass and timers fire. So a test can hold data back while control goes
 on (`hold_data`), transactions from becoming safe (`hold_commits`), cut connections and crash brokers.
@@ -243,6 +243,9 @@ class Federation:
                     (sender, receiver) in self.hold_data or (receiver, connection.id) in self.paused
                 ):
                     continue
+                control = connection.queues[sender, 0]
+                if class_ == DATA and control and queue and control[0][0] < queue[0][0]:
+                    continue  # control may overtake data, and never the other way round
                 if queue:
                     yield queue[0][0], self._arrival(connection, sender, class_)
             if connection.closed_by and not connection.waiting(connection.closed_by):

@@ -29,7 +29,9 @@ def test_transcript(path: Path) -> None:
             old.splitlines(), new.splitlines(), f"{path.name}, as it is", "as it happens now", n=6
         )
         pytest.fail(
-            "\n".join([*difference, "", "If that is right: ROOST_REWRITE=1 pytest tests/scenarios"]),
+            "\n".join(
+                [*difference, "", "If that is right: ROOST_REWRITE=1 pytest tests/scenarios"]
+            ),
             pytrace=False,
         )
 

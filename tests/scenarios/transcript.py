@@ -24,7 +24,7 @@ left out. There are no times in it, so it changes only when something happens in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from roost.broker.messages import Message, Publication
@@ -92,7 +92,7 @@ def _beginnings(steps: Iterable[Step], name: str) -> Iterator[float]:
 
 def parse_time(line: str, name: str) -> float:
     try:
-        return float(line.split()[0])
+        return float(line.split(maxsplit=1)[0])
     except ValueError:
         raise ValueError(f"{name}: a step begins with {line!r}, which has no time") from None
 
@@ -118,7 +118,9 @@ class Reporter:
     def _listen(self, oracle: Oracle) -> None:
         arrived = oracle.arrived
 
-        def listen(party: Party, publication: Publication, names: Iterable[str], now: float) -> None:
+        def listen(
+            party: Party, publication: Publication, names: Collection[str], now: float
+        ) -> None:
             what = f"{party.name} gets {publication.id} {publication.event} ({', '.join(names)})"
             self._lines.append((len(self._storybook.chapters), what))
             arrived(party, publication, names, now)

@@ -127,7 +127,8 @@ def takes_any_withdrawal(patch: pytest.MonkeyPatch) -> None:
         if entry is not None and entry.hop is link:
             self.routing.unadvertise(message.id, message.cause)
 
-    patch.setitem(core.LINK_MESSAGES, Unadvertise, unadvertise)
+    withdrawal: type[Message] = Unadvertise
+    patch.setitem(core.LINK_MESSAGES, withdrawal, unadvertise)
 
 
 @bug

@@ -10,6 +10,7 @@ it about.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -26,9 +27,9 @@ SEEDS_MAX = 300
 CLEAN_SEEDS = 60
 
 SEEDS: dict[str, int] = {
-    "takes_any_withdrawal": 58,
-    "acknowledges_before_it_is_safe": 40,
-    "speaks_before_it_is_safe": 40,
+    "takes_any_withdrawal": 26,
+    "acknowledges_before_it_is_safe": 141,
+    "speaks_before_it_is_safe": 141,
 }
 
 # B2 is so slow to speak that events pass B1 between the two things that it says.
@@ -118,12 +119,11 @@ def caught(name: str, judge: Callable[[], Checks]) -> str:
 
 
 @pytest.mark.parametrize("name", LEFT_TO_CHANCE)
-def test_a_planted_bug_is_caught(name: str, record_property: Callable[[str, object], None]) -> None:
+def test_a_planted_bug_is_caught(name: str) -> None:
     first = [SEEDS[name]] if name in SEEDS else []
     for seed in chain(first, range(SEEDS_MAX)):
-        if found := caught(name, lambda: of_seed(seed)):
-            record_property("seed", seed)
-            record_property("found", found)
+        if found := caught(name, partial(of_seed, seed)):
+            print(f"{name}: caught at seed {seed}: {found}")  # pytest -rP shows it
             return
     pytest.fail(f"{name}: not caught by {SEEDS_MAX} seeds")
 
@@ -132,7 +132,7 @@ def test_a_planted_bug_is_caught(name: str, record_property: Callable[[str, obje
 def test_a_planted_bug_is_caught_by_its_workload(name: str) -> None:
     text = COINCIDENCES[name]
     assert of_text(text).clean
-    assert caught(name, lambda: of_text(text))
+    assert caught(name, partial(of_text, text))
 
 
 def test_there_are_enough_bugs() -> None:

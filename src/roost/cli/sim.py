@@ -98,16 +98,16 @@ def run(
         ProfileName, typer.Option(help="Add faults: of the network, crashes, or all kinds.")
     ] = "none",
     story: Stories = None,
-    rest: Annotated[
-        bool, typer.Option(" /--no-rest", help="Stop dead, rather than let all arrive.")
-    ] = True,
+    no_rest: Annotated[
+        bool, typer.Option("--no-rest", help="Stop dead, rather than let all arrive.")
+    ] = False,
     json_: Json = False,
 ) -> None:
     """Run a workload, and check every delivery and table."""
     from roost.cli import sim_report as report
     from roost.cli.sim_run import Plan, carry_out
 
-    plan = Plan(file, seed, until, trace, faults, rest=rest, stories=bool(story))
+    plan = Plan(file, seed, until, trace, faults, rest=not no_rest, stories=bool(story))
     result = carry_out(plan)
     if json_:
         print_json(result.as_dict())
@@ -125,7 +125,7 @@ def run(
 
 
 def generate(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Of the generator.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Of the generator.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn.")] = 0,
     set_: Annotated[
         list[str] | None,
@@ -194,9 +194,9 @@ def list_generators() -> None:
         if number:
             console.print()
         console.print(generator.name, style="bold")
-        console.print(Padding(generator.description, (0, 0, 0, 2)))
+        console.print(Padding(generator.description, (0, 0, 0, 2), expand=False))
         parameters = "  ".join(map(str, generator.parameters.values()))
-        console.print(Padding(parameters, (0, 0, 0, 2), style="dim"))
+        console.print(Padding(parameters, (0, 0, 0, 2), style="dim", expand=False))
 
 
 # --- fuzz -------------------------------------------------------------------------------------------
@@ -248,18 +248,18 @@ def fuzz(
             report.show_failure(console, outcome, replay(outcome, profile), saved.get(outcome.seed))
         report.show_campaign(console, seeds, delivered, len(wrong))
         if seeds == 1:
-            tell_stories(first, profile, story or [o.publication for o in wrong if o.publication])
+            tell_stories(first, profile, story or [o.subject for o in wrong if o.subject])
     if wrong:
         raise typer.Exit(EXIT_VIOLATIONS)
 
 
 def replay(outcome: Outcome, profile: str) -> str:
-    """The command that runs a seed again, and tells what happened to the first publication in it."""
+    """The command that runs a seed again, and tells the story of what went wrong first."""
     words = ["roost sim fuzz", f"--first {outcome.seed}", "--seeds 1"]
     if profile != "all":
         words.append(f"--profile {profile}")
-    if outcome.publication is not None:
-        words.append(f"--story {outcome.publication}")
+    if outcome.subject is not None:
+        words.append(f"--story {outcome.subject}")
     return " ".join(words)
 
 

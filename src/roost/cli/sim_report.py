@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from roost.broker.story import Storybook
 from roost.simulation.campaign import Outcome
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 VIOLATIONS_SHOWN = 10
 BROKERS_SHOWN = 40
-# The first column of both lists of a run.
+# The first column of what is no table.
 LABEL_WIDTH = 15
 
 
@@ -47,25 +48,21 @@ def progress(what: str, total: float) -> Iterator[Callable[[float], None]]:
 def show_run(console: Console, result: Result) -> None:
     """The figures, the brokers, the verdict."""
     console.print(f"Run {result.run}", style="bold")
-    console.print(pairs(result.summary.rows()))
+    show_pairs(console, result.summary.rows())
     console.print()
     show_brokers(console, result.summary)
     console.print()
     show_checks(console, result.checks, result.unfinished)
     if result.tables:
         console.print("\nTrace", style="bold")
-        rows = [(table, str(path)) for table, path in result.tables.items()]
-        console.print(pairs(rows), soft_wrap=True)
+        show_pairs(console, [(table, str(path)) for table, path in result.tables.items()])
 
 
-def pairs(rows: list[tuple[str, str]]) -> Padding:
-    """What is what, in two columns."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(min_width=LABEL_WIDTH, style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for row in rows:
-        grid.add_row(*row)
-    return Padding(grid, (0, 0, 0, 2))
+def show_pairs(console: Console, rows: list[tuple[str, str]]) -> None:
+    """What is what, in two columns. Not a table, which would break paths and fill up lines."""
+    for label, text in rows:
+        line = Text.assemble((f"  {label:<{LABEL_WIDTH}}  ", "dim"), text)
+        console.print(line, soft_wrap=True)
 
 
 def show_brokers(console: Console, summary: Summary) -> None:
@@ -109,7 +106,7 @@ def show_checks(console: Console, checks: Checks, unfinished: tuple[str, ...] = 
     title = "no violations" if checks.clean else f"{violations(checks):,} violations"
     style = "bold green" if checks.clean else "bold red"
     console.print(f"Checks: {title}", style=style)
-    console.print(pairs(verdicts(checks)))
+    show_pairs(console, verdicts(checks))
     show_violations(console, checks)
     if not checks.rested:
         why = f" ({'; '.join(unfinished)})" if unfinished else ""
@@ -150,7 +147,7 @@ def verdicts(checks: Checks) -> list[tuple[str, str]]:
 def show_violations(console: Console, checks: Checks) -> None:
     """The first of them."""
     for text in checks.violations[:VIOLATIONS_SHOWN]:
-        console.print(Padding(text, (0, 0, 0, 2)), style="red")
+        console.print(Padding(text, (0, 0, 0, 2), expand=False), style="red")
     more = len(checks.violations) - VIOLATIONS_SHOWN
     if more > 0:
         console.print(f"  and {more:,} more", style="red")

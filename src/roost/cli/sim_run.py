@@ -71,7 +71,7 @@ def carry_out(plan: Plan) -> Result:
     workload = read_workload(plan.file)
     until = end_of(workload) if plan.until is None else plan.until
     if not (math.isfinite(until) and until > 0):
-        raise UserError(f"the run would end at {until:g} s; expected a time above 0")
+        raise UserError(f"{plan.file}: the run would end at {until:g} s; expected a time above 0")
     if plan.faults != "none":
         workload = with_faults(workload, plan.faults, plan.seed, until)
     storybook = Storybook() if plan.stories else None

@@ -12,8 +12,10 @@ from msgspec import Struct
 from roost.simulation.fuzz import fuzz
 from roost.simulation.run import Checks
 
-# A violation that is about a publication begins with its id.
+# A violation that is about a publication begins with its id; one about a table quotes the ids of what is
+# missing or stale.
 _publication = re.compile(r"[A-Za-z0-9_.-]+:[0-9]+(?=[ ,])").match
+_request = re.compile(r"(?<=')[A-Za-z0-9_.-]+/[0-9]+(?=')").search
 # Seeds that a process takes at a time.
 CHUNK = 5
 
@@ -25,14 +27,11 @@ class Outcome(Struct, frozen=True):
     checks: Checks
 
     @property
-    def publication(self) -> str | None:
-        """The first publication that something happened to that should not."""
-        return publication_of(self.checks.violations)
-
-
-def publication_of(violations: Sequence[str]) -> str | None:
-    """The first publication that violations speak of."""
-    return next((found[0] for text in violations if (found := _publication(text))), None)
+    def subject(self) -> str | None:
+        """Whose story may tell what went wrong: the first publication, else the first request."""
+        violations = self.checks.violations
+        found = [_publication(text) for text in violations] + [_request(v) for v in violations]
+        return next((match[0] for match in found if match), None)
 
 
 def outcome(profile: str, seed: int) -> Outcome:

@@ -23,6 +23,7 @@ class SimulatedClient:
         "_generation",
         "_quotes",
         "_rate_per_s",
+        "_timer_count",
         "_timers",
         "away",
         "gone",
@@ -49,6 +50,7 @@ class SimulatedClient:
         self._rate_per_s = 0.0
         self._generation = 0  # of the planned publications: older ones find it changed
         self._timers: dict[str, int] = {}
+        self._timer_count = 0
 
     # --- publishing ---------------------------------------------------------------------------------
 
@@ -115,7 +117,7 @@ class SimulatedClient:
                 world.said(self.name, command.connection, command.parcel)
             world.network.send(self, command.connection, command.parcel, world.clock.now)
         elif isinstance(command, SetTimer):
-            token = self._timers.get(command.name, 0) + 1
+            self._timer_count = token = self._timer_count + 1
             self._timers[command.name] = token
             world.clock.after(command.delay_s, self._fire, command.name, token)
         elif isinstance(command, CancelTimer):

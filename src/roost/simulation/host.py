@@ -151,6 +151,7 @@ class Life:
         "_free_at",
         "_held",
         "_paused",
+        "_timer_count",
         "_timers",
         "clock",
         "control",
@@ -176,7 +177,8 @@ class Life:
         self._busy = False
         self._free_at = 0.0  # when the network card has sent all data
         self._control_free_at = 0.0
-        self._timers: dict[str, int] = {}
+        self._timers: dict[str, int] = {}  # name -> the number of the one that counts
+        self._timer_count = 0
         self._paused: dict[int, None] = {}
         self._held: deque[tuple[float, int, Frame]] = deque()  # of connections that are paused
 
@@ -186,7 +188,8 @@ class Life:
         if type(parcel) is not Frame:
             self.handle(Received(connection.id, (parcel,)))
         elif parcel.priority == DATA:
-            self.meter.arrived += 1
+            if type(parcel.message) is Publication:
+                self.meter.arrived += 1
             if self._busy or self._paused:
                 self.data.append((self.clock.now, connection.id, parcel))
                 self._serve_next()
@@ -276,12 +279,11 @@ class Life:
     def _execute_rare(self, command: Command) -> None:
         world = self.world
         if isinstance(command, SetTimer):
-            token = self._timers.get(command.name, 0) + 1
+            self._timer_count = token = self._timer_count + 1
             self._timers[command.name] = token
             self.clock.after(command.delay_s, self._fire, command.name, token)
         elif isinstance(command, CancelTimer):
-            if command.name in self._timers:
-                self._timers[command.name] += 1
+            self._timers.pop(command.name, None)
         elif isinstance(command, Persist):
             self.clock.after(world.commit_s, self._committed, command)
         elif isinstance(command, OpenLink):

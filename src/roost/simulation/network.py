@@ -1,6 +1,6 @@
 """Connections between simulated machines: reliable and in order while they are up, as TCP is.
 
-A connection carries parcels both ways, each class in order. What is on the way when it is cut is lost,
+A connection carries parcels both ways, in order, except that control may pass data that left before it. What is on the way when it is cut is lost,
 and both ends hear of it a little later, as they would from a missing heartbeat. Whether two machines
 can reach each other at all is up to the faults of the scenario: links that are cut, partitions,
 machines that are down.
@@ -43,7 +43,7 @@ class Pipe:
     def __init__(self, connection: Connection, receiver: Actor) -> None:
         self.connection = connection
         self.receiver = receiver
-        # When the last parcel of each class arrives, so that none overtakes another.
+        # When the last parcel of each class arrives.
         self.last_control = 0.0
         self.last_data = 0.0
 
@@ -68,6 +68,7 @@ class Network:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.connections: dict[int, Connection] = {}
+        self._extra_s: dict[frozenset[str], float] = {}  # spikes of delay, by the two names
         self._ids = 0
         # Parcels that were put on a connection, that arrived, that were on the way when it was cut.
         self.sent = 0
@@ -98,6 +99,7 @@ class Network:
             return
         self._ids += 1
         connection = Connection(self._ids, (caller, called), latency_s)
+        connection.extra_s = self._extra_s.get(frozenset((caller.name, called.name)), 0.0)
         self.connections[connection.id] = connection
         called.notice(ConnectionAccepted(connection.id))
         caller.notice(LinkOpened(broker, connection.id))
@@ -110,8 +112,11 @@ class Network:
         pipe = connection.pipes[sender]
         arrival = departure + connection.latency_s + connection.extra_s
         if type(parcel) is Frame and parcel.priority == DATA:
+            # Data never overtakes: control may go ahead where messages queue, not on the wire.
             if arrival < pipe.last_data:  # noqa: PLR1730 (max takes three times as long)
                 arrival = pipe.last_data
+            if arrival < pipe.last_control:  # noqa: PLR1730
+                arrival = pipe.last_control
             pipe.last_data = arrival
         else:
             if arrival < pipe.last_control:  # noqa: PLR1730
@@ -166,6 +171,13 @@ class Network:
             del self.connections[connection.id]
             for end in connection.ends:
                 self.clock.after(NOTICE_S, end.notice, ConnectionClosed(connection.id, reason))
+
+    def delay(self, a: str, b: str, extra_s: float) -> None:
+        """From now on everything between two actors takes so much longer (or less long again)."""
+        key = frozenset((a, b))
+        self._extra_s[key] = max(0.0, self._extra_s.get(key, 0.0) + extra_s)
+        for connection in self.of(a, b):
+            connection.extra_s = self._extra_s[key]
 
     def planned(self) -> int:
         """How many parcels are on the way, by what the clock has planned."""

@@ -261,10 +261,17 @@ class Oracle:
         self.pending.clear()
 
     def not_accepted(self, publisher: str, sequence: int) -> None:
-        """The publisher's broker never took this event, or not in the session that it was meant for."""
+        """The publisher's broker never took this event, or not in the session it was meant for."""
         pending = self.pending.pop((publisher, sequence), None)
         if pending is not None:
             self.expected -= len(pending)
+
+    def refused(self, publisher: str, sequence: int, reason: str) -> None:
+        """The broker did not want this event: wrong, if it was promised to anybody."""
+        pending = self.pending.pop((publisher, sequence), None)
+        if pending is not None:
+            self.lost += len(pending)
+            self._violation(f"{publisher}:{sequence} was refused ({reason}), though it was offered")
 
     def not_accepted_after(self, publisher: str, sequence: int) -> None:
         """The same of all that the publisher published after this one."""

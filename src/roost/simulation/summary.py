@@ -73,7 +73,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     """Programs read these names."""
 
     virtual_s: float  # the time that the workload had
-    rest_s: float  # ... and what it took afterwards until all had arrived
+    rest_s: float  # ... and what it had afterwards, for all to arrive
     wall_s: float
     hops_per_s: float  # of wall time
     brokers: int
@@ -99,7 +99,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 
     def rows(self) -> list[tuple[str, str]]:
         """What it says, in words and figures; the brokers each have a row of their own."""
-        rest = f" and {self.rest_s:g} s to come to rest" if self.rest_s else ""
+        rest = f", and {self.rest_s:g} s of rest" if self.rest_s else ""
         delays = (
             ("mean", self.delay_mean_s),
             ("median", self.delay_p50_s),
@@ -210,6 +210,8 @@ def duration(seconds: float) -> str:
     """A time as people read it, to three figures."""
     if seconds == 0:
         return "0 s"
+    if seconds < MS * MS:
+        return "<1 µs"
     if seconds < MS:
         return f"{seconds / MS / MS:.3g} µs"
     if seconds < 1:

@@ -27,7 +27,7 @@ from roost.simulation.delays import Delays
 from roost.simulation.host import Host, Life
 from roost.simulation.latencies import Latencies
 from roost.simulation.market import BarMarket, Market, SyntheticMarket, advertisement_of
-from roost.simulation.network import Connection, Network
+from roost.simulation.network import Network
 from roost.simulation.oracle import Oracle, Party
 from roost.simulation.overlay import Overlay
 from roost.simulation.settings import Settings
@@ -282,12 +282,8 @@ class World:
         self.overlay.heal(s.a, s.b)
 
     def _delay_link(self, s: st.DelayLink) -> None:
-        for connection in self.network.of(s.a, s.b):
-            connection.extra_s += s.extra_ms * MS
-            self.clock.after(s.duration_s, self._end_delay, connection, s.extra_ms * MS)
-
-    def _end_delay(self, connection: Connection, extra_s: float) -> None:
-        connection.extra_s = max(0.0, connection.extra_s - extra_s)
+        self.network.delay(s.a, s.b, s.extra_ms * MS)
+        self.clock.after(s.duration_s, self.network.delay, s.a, s.b, -s.extra_ms * MS)
 
     def _partition(self, s: st.Partition) -> None:
         self._cut_off = frozenset(s.brokers)
@@ -383,7 +379,7 @@ class World:
                 self.oracle.not_accepted_after(client.name, client.machine.accepted)
         elif tell.what == "refused" and ":" in tell.about:
             publisher, _, sequence = tell.about.rpartition(":")
-            self.oracle.not_accepted(publisher, int(sequence))
+            self.oracle.refused(publisher, int(sequence), tell.reason)
 
     def said(self, who: str, connection_id: int, parcel: Parcel) -> None:
         """For the storybook, if one is kept."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,8 +25,9 @@ def read_table(path: Path) -> pa.Table:
             refuse_other(path, name, file.schema_arrow)
             return file.read()
     except OSError as bad:
-        # Arrow raises it for damaged pages too, without a reason of the system's.
-        raise UserError(f"{path}: {bad.strerror or f'the file is damaged: {bad}'}") from None
+        # Arrow raises it for damaged pages too, then without an error of the system's.
+        what = os.strerror(bad.errno) if bad.errno else "the file is damaged"
+        raise UserError(f"{path}: {what}; expected a trace of {name}") from None
     except pa.ArrowInvalid:
         raise UserError(f"{path}: not a whole Parquet file; expected a trace of {name}") from None
 

@@ -1,0 +1,384 @@
+"""Links: how neighbours greet, lose and find each other, and what they then still know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from roost.broker import commands as do
+from roost.broker import events as ev
+from roost.broker.config import BrokerConfig
+from roost.broker.core import Broker
+from roost.broker.messages import (
+    CONTROL,
+    DATA,
+    PROTOCOL_VERSION,
+    Ack,
+    Advertise,
+    Attach,
+    Frame,
+    LinkHello,
+    Publication,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from roost.language import Event, parse_advertisement
+from tests.broker.kit import Federation
+
+
+def broker(name: str = "B1", **config: Any) -> Broker:
+    machine = Broker(BrokerConfig(broker=name, incarnation=f"{name}~1", **config))
+    machine.handle(ev.Started(), 0.0)
+    return machine
+
+
+def hello(name: str, *, version: int = PROTOCOL_VERSION, known: str = "") -> LinkHello:
+    return LinkHello(version, name, f"{name}~1", known, 0, 0)
+
+
+def publisher_and_subscriber(**config: Any) -> Federation:
+    """B1 - B2 - B3, a publisher at B1 and a subscriber at B3."""
+    federation = Federation(("B1", "B2"), ("B2", "B3"), **config)
+    federation.client("pub", "B1")
+    federation.advertise("pub", "a > 0")
+    federation.client("sub", "B3")
+    federation.subscribe("sub", "a > 0")
+    federation.settle()
+    return federation
+
+
+# --- greeting ---------------------------------------------------------------------------------------
+
+
+def test_both_greet_and_only_then_speak() -> None:
+    machine = broker()
+    assert machine.handle(ev.LinkAdded("B2", dial=True), 0.0) == [do.OpenLink("B2")]
+    assert machine.handle(ev.LinkOpened("B2", 7), 0.0) == [do.Send(7, hello("B1"))]
+    assert not machine.links["B2"].greeted
+    machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
+    assert machine.links["B2"].greeted
+
+
+def test_who_is_called_answers_the_greeting() -> None:
+    machine = broker()
+    assert machine.handle(ev.LinkAdded("B2", dial=False), 0.0) == []
+    assert machine.handle(ev.ConnectionAccepted(7), 0.0) == []
+    (answer,) = machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
+    assert answer == do.Send(7, hello("B1"))
+    assert machine.links["B2"].greeted
+
+
+@pytest.mark.parametrize(
+    ("greeting", "reason"),
+    [
+        (hello("B2", version=99), f"protocol version 99; B1 speaks {PROTOCOL_VERSION}"),
+        (hello("B9"), "B9 is no neighbour of B1"),
+        (Ack(0, 0), "Ack came where a greeting was expected"),
+        (Frame(CONTROL, 1, Unsubscribe("x", "y")), "Frame came where a greeting was expected"),
+    ],
+)
+def test_refusals_say_why(greeting: Any, reason: str) -> None:
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=False), 0.0)
+    machine.handle(ev.ConnectionAccepted(7), 0.0)
+    assert machine.handle(ev.Received(7, (greeting,)), 0.0) == [do.Close(7, reason)]
+    # What comes after that is not heard.
+    assert machine.handle(ev.Received(7, (hello("B2"),)), 0.0) == []
+    assert not machine.links["B2"].greeted
+
+
+def test_nobody_is_greeted_on_a_connection_that_came_too_late() -> None:
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=True), 0.0)
+    machine.handle(ev.LinkRemoved("B2", "a test"), 0.0)
+    assert machine.handle(ev.LinkOpened("B2", 7), 0.0) == [do.Close(7, "no longer neighbours")]
+
+
+@pytest.mark.xfail(strict=True, reason="a second greeting on a connection is not refused")
+def test_nobody_greets_twice() -> None:
+    """The first session would think that it still owns a connection that answers for another."""
+    machine = broker()
+    machine.handle(ev.ConnectionAccepted(7), 0.0)
+    machine.handle(ev.Received(7, (Attach(PROTOCOL_VERSION, "C1", "s1", False, 0, 0),)), 0.0)
+    commands = machine.handle(
+        ev.Received(7, (Attach(PROTOCOL_VERSION, "C2", "s2", False, 0, 0),)), 0.0
+    )
+    assert any(isinstance(command, do.Close) for command in commands)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (Frame(CONTROL, 2, Unsubscribe("x", "y")), "message 2 came where 1 was expected"),
+        (Ack(9, 0), "9 is acknowledged, but 0 was the last"),
+    ],
+)
+def test_a_neighbour_that_breaks_the_protocol_is_hung_up_on(message: Any, reason: str) -> None:
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=True), 0.0)
+    machine.handle(ev.LinkOpened("B2", 7), 0.0)
+    machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
+    close, redial = machine.handle(ev.Received(7, (message,)), 0.0)
+    assert close == do.Close(7, reason)
+    assert redial == do.SetTimer("dial:B2", 0.5)
+    assert machine.links["B2"].connection is None
+
+
+# --- connections that come and go -------------------------------------------------------------------
+
+
+def test_what_was_lost_on_the_way_is_sent_again() -> None:
+    federation = publisher_and_subscriber()
+    federation.hold_data.add(("B2", "B3"))
+    ids = [federation.publish("pub", a=i) for i in (1, 2, 3)]
+    federation.settle()
+    federation.cut("B2", "B3")
+    federation.hold_data.clear()
+    ids += [federation.publish("pub", a=i) for i in (4, 5)]
+    federation.settle()
+    assert not federation.got("sub")
+    since = len(federation.said)
+    federation.advance(1.0)
+    assert federation.got("sub") == ids
+    assert not federation.between("B2", "B3", Advertise, since=since)
+    assert not federation.between("B3", "B2", Subscribe, since=since)
+    assert federation.clients["sub"].duplicates == 0
+
+
+def test_what_had_arrived_without_an_acknowledgement_is_passed_over() -> None:
+    federation = publisher_and_subscriber(ack_delay_s=5.0)
+    federation.advance(5.0)
+    id_ = federation.publish("pub", a=1)
+    federation.settle()
+    assert federation.got("sub") == [id_]
+    federation.cut("B2", "B3")
+    federation.advance(1.0)
+    federation.settle()
+    assert federation.got("sub") == [id_]
+    assert federation.brokers["B3"].duplicates == 0
+    federation.advance(10.0)
+    federation.check_quiet()
+
+
+def test_control_that_was_lost_is_sent_again() -> None:
+    federation = publisher_and_subscriber()
+    federation.cut("B2", "B3")
+    federation.severed.add(frozenset(("B2", "B3")))
+    federation.unsubscribe("sub", "a > 0")
+    federation.subscribe("sub", "a > 7")
+    federation.advertise("pub", "b > 0")
+    federation.advance(40.0)
+    federation.severed.clear()
+    federation.advance(40.0)
+    federation.check_tables()
+    assert federation.table("B1") == {"sub/2": "B2"}
+
+
+@pytest.mark.parametrize("forgetful", ["B1", "B2", "B3"])
+def test_both_start_from_nothing_when_one_has_lost_its_memory(forgetful: str) -> None:
+    federation = publisher_and_subscriber()
+    federation.client("wide", "B3")
+    federation.subscribe("wide", "a > -5")
+    federation.client("also", "B2")
+    federation.advertise("also", "a > 3")
+    federation.settle()
+    federation.restart(forgetful)
+    federation.check_tables()
+    id_ = federation.publish("pub", a=9)
+    federation.settle()
+    assert federation.got("sub") == federation.got("wide") == [id_]
+    federation.check_quiet()
+
+
+def test_a_neighbour_that_lost_its_memory_gets_what_it_had_not_acknowledged() -> None:
+    federation = publisher_and_subscriber()
+    federation.hold_data.add(("B1", "B2"))
+    id_ = federation.publish("pub", a=1)
+    federation.settle()
+    federation.hold_data.clear()
+    federation.restart("B2")
+    assert len(federation.between("B1", "B2", Publication)) == 2
+    # B3 had not yet said again what it wants when it came; it is routed by then, or it may be lost.
+    later = federation.publish("pub", a=2)
+    federation.settle()
+    assert federation.got("sub") in ([later], [id_, later])
+
+
+def test_an_event_that_comes_a_second_time_is_known_by_its_number() -> None:
+    federation = publisher_and_subscriber()
+    federation.hold_data.add(("B3", "sub"))
+    federation.publish("pub", a=1)
+    federation.settle()
+    (copy,) = federation.between("B2", "B3", Publication)
+    b2 = federation.brokers["B2"]
+    b2.tell(b2.links["B3"], copy)
+    federation.cut("B2", "B3")
+    federation.advance(1.0)
+    federation.hold_data.clear()
+    federation.settle()
+    assert federation.got("sub") == ["pub:1"]
+    assert federation.brokers["B3"].duplicates == 1
+    assert federation.clients["sub"].duplicates == 0
+
+
+def test_a_newer_connection_replaces_an_older() -> None:
+    """B2 has not noticed that the old one is dead: the neighbour dials, and goes on with the new."""
+    federation = publisher_and_subscriber()
+    federation.cut("B1", "B2", unnoticed_by="B2")
+    old = federation.brokers["B2"].links["B1"].connection
+    federation.advance(1.0)
+    link = federation.brokers["B2"].links["B1"]
+    assert link.connection != old
+    assert link.greeted
+    assert old is not None
+    federation.handle("B2", ev.ConnectionClosed(old, "at last"))
+    assert link.greeted
+    id_ = federation.publish("pub", a=1)
+    federation.settle()
+    assert federation.got("sub") == [id_]
+
+
+def test_the_older_connection_is_closed_with_a_reason() -> None:
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=False), 0.0)
+    for connection in (7, 8):
+        machine.handle(ev.ConnectionAccepted(connection), 0.0)
+    machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
+    commands = machine.handle(ev.Received(8, (hello("B2", known="B1~1"),)), 0.0)
+    assert do.Close(7, "there is a newer connection") in commands
+    frame = Frame(DATA, 1, Publication("P", 1, Event({"a": 1})))
+    assert machine.handle(ev.Received(7, (frame,)), 0.0) == []
+    assert machine.links["B2"].channel.data.received == 0
+
+
+def test_messages_for_a_closed_connection_are_not_heard() -> None:
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=False), 0.0)
+    machine.handle(ev.ConnectionAccepted(7), 0.0)
+    machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
+    machine.handle(ev.ConnectionClosed(7, "cut"), 0.0)
+    frame = Frame(CONTROL, 1, Unsubscribe("x", "y"))
+    assert machine.handle(ev.Received(7, (frame,)), 0.0) == []
+    assert machine.links["B2"].channel.control.received == 0
+
+
+def test_redialling_backs_off() -> None:
+    machine = broker(redial_min_s=0.5, redial_max_s=3.0)
+    machine.handle(ev.LinkAdded("B2", dial=True), 0.0)
+    delays = []
+    for _ in range(5):
+        (timer,) = machine.handle(ev.LinkRefused("B2", "nobody answers"), 0.0)
+        assert isinstance(timer, do.SetTimer)
+        assert timer.name == "dial:B2"
+        delays.append(timer.delay_s)
+        assert machine.handle(ev.TimerFired("dial:B2"), 0.0) == [do.OpenLink("B2")]
+    assert delays == [0.5, 1.0, 2.0, 3.0, 3.0]
+    # Once it has greeted, it begins from the least again.
+    machine.handle(ev.LinkOpened("B2", 7), 0.0)
+    machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
+    assert machine.handle(ev.ConnectionClosed(7, "cut"), 0.0) == [do.SetTimer("dial:B2", 0.5)]
+
+
+def test_who_is_to_be_dialled_does_not_dial() -> None:
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=False), 0.0)
+    machine.handle(ev.ConnectionAccepted(7), 0.0)
+    machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
+    assert machine.handle(ev.ConnectionClosed(7, "cut"), 0.0) == []
+
+
+def test_adding_a_neighbour_twice_is_no_matter() -> None:
+    federation = publisher_and_subscriber()
+    federation.handle("B1", ev.LinkAdded("B2", dial=True))
+    federation.settle()
+    assert federation.table("B1") == {"sub/1": "B2"}
+
+
+# --- links that come and go for good ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_removal_leaves_nothing(durable: bool) -> None:
+    federation = publisher_and_subscriber(durable=durable)
+    federation.hold_data.add(("B2", "B3"))
+    federation.publish("pub", a=1)
+    federation.settle()
+    federation.part("B2", "B3")
+    federation.settle()
+    federation.check_tables()
+    assert federation.table("B1") == federation.table("B2") == {}
+    assert not federation.table("B3", "advertisements")
+    assert ("B2", "dial:B3") not in federation.timers
+    for name, neighbour in (("B2", "B3"), ("B3", "B2")):
+        assert not [key for key in federation.stores[name] if neighbour in key]
+
+
+def test_a_new_link_brings_the_tables_together() -> None:
+    federation = publisher_and_subscriber()
+    federation.part("B2", "B3")
+    federation.settle()
+    federation.join("B3", "B1")
+    federation.settle()
+    federation.check_tables()
+    id_ = federation.publish("pub", a=1)
+    federation.settle()
+    assert federation.got("sub") == [id_]
+    assert not federation.between("B1", "B2", Publication)
+
+
+def test_removing_who_is_no_neighbour_is_no_matter() -> None:
+    assert broker().handle(ev.LinkRemoved("B2", "a test"), 0.0) == []
+
+
+# --- announcements are numbered ---------------------------------------------------------------------
+
+
+def test_a_late_withdrawal_does_not_undo_a_newer_announcement() -> None:
+    """An advertisement is covered and uncovered again while the withdrawal waits behind data."""
+    federation = Federation(("B1", "B2"), advertisement_covering=True)
+    federation.client("pub", "B1")
+    federation.advertise("pub", "a > 5", "narrow")
+    federation.client("sub", "B2")
+    federation.subscribe("sub", "a > 0")
+    federation.settle()
+    federation.hold_data.add(("B1", "B2"))
+    federation.advertise("pub", "a > 1", "wide")  # withdraws the narrow one, behind data
+    federation.settle()
+    federation.unadvertise("pub", "wide")  # announces it again, ahead of data
+    federation.settle()
+    federation.hold_data.clear()
+    federation.settle()
+    withdrawals = federation.between("B1", "B2", Unadvertise)
+    assert [m.id for m in withdrawals if isinstance(m, Unadvertise)] == ["pub/1", "pub/2"]
+    assert federation.table("B2", "advertisements") == {"pub/1": "B1"}
+    federation.check_tables()
+    id_ = federation.publish("pub", a=9)
+    federation.settle()
+    assert federation.got("sub") == [id_]
+
+
+def test_a_withdrawal_says_which_announcement_it_means() -> None:
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=False), 0.0)
+    machine.handle(ev.ConnectionAccepted(7), 0.0)
+    machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
+    advertisement = parse_advertisement("a > 1")
+    for number in (1, 2):
+        frame = Frame(CONTROL, number, Advertise("x", advertisement, "a test", number))
+        machine.handle(ev.Received(7, (frame,)), 0.0)
+    machine.handle(ev.Received(7, (Frame(DATA, 1, Unadvertise("x", "a test", 1)),)), 0.0)
+    assert "x" in machine.routing.advertisements
+    machine.handle(ev.Received(7, (Frame(DATA, 2, Unadvertise("x", "a test", 2)),)), 0.0)
+    assert "x" not in machine.routing.advertisements
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_announcements_keep_their_numbers_over_a_crash(durable: bool) -> None:
+    federation = publisher_and_subscriber(durable=durable)
+    federation.restart("B2", keep_store=durable)
+    federation.unadvertise("pub", "a > 0")
+    federation.settle()
+    federation.check_tables()
+    assert not federation.table("B3", "advertisements")
