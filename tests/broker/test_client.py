@@ -230,7 +230,9 @@ def test_a_broker_that_forgot_is_told_everything_again() -> None:
     federation.check_tables()
     (tell,) = federation.heard("sub", "attached")[1:]
     assert tell.reason == ""
-    (again,) = [m for m in federation.between("sub", "B2", Subscribe)[1:] if isinstance(m, Subscribe)]
+    (again,) = [
+        m for m in federation.between("sub", "B2", Subscribe)[1:] if isinstance(m, Subscribe)
+    ]
     assert again.id == "sub/2"
     assert again.cause == "sub begins anew"
     id_ = federation.publish("pub", a=1)

@@ -50,9 +50,9 @@ def test_figure_2_2_tables() -> None:
 def test_a_covered_subscription_is_not_forwarded() -> None:
     """001 section 2.1.3: "the subscription of sub2 is not forwarded to B1", and nothing goes to B3 or B4."""
     federation = figure_2_2()
-    assert [m.id for m in federation.between("B2", "B1", Subscribe) if isinstance(m, Subscribe)] == [
-        "sub1/1"
-    ]
+    assert [
+        m.id for m in federation.between("B2", "B1", Subscribe) if isinstance(m, Subscribe)
+    ] == ["sub1/1"]
     assert not federation.between("B2", "B3", Subscribe)
     assert not federation.between("B2", "B4", Subscribe)
 
@@ -277,9 +277,7 @@ class Crowd:
         """One request, and then some of what is on the way arrives, in any order."""
         federation = self.federation
         if self.asked and self.draw(st.integers(0, 2)) == 0:
-            client, kind, name = self.asked.pop(
-                self.draw(st.integers(0, len(self.asked) - 1))
-            )
+            client, kind, name = self.asked.pop(self.draw(st.integers(0, len(self.asked) - 1)))
             getattr(federation, f"un{kind}")(client, name)
         else:
             client = self.draw(st.sampled_from(self.clients))

@@ -36,7 +36,11 @@ def test_told_is_what_brute_force_says(data: st.DataObject, covering: bool) -> N
     candidates: dict[int, Interest] = {}
     next_handle = 0
     for _ in range(data.draw(st.integers(1, 6))):
-        gone = data.draw(st.lists(st.sampled_from(sorted(candidates)), unique=True)) if candidates else []
+        gone = (
+            data.draw(st.lists(st.sampled_from(sorted(candidates)), unique=True))
+            if candidates
+            else []
+        )
         new = data.draw(st.lists(interests(pool), max_size=4))
         add = list(enumerate(new, next_handle))
         next_handle += len(new)

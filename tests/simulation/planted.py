@@ -20,6 +20,7 @@ from roost.broker.commands import Command, Persist, Send
 from roost.broker.core import Broker
 from roost.broker.draining import Drain, Draining
 from roost.broker.hops import Hop, Link, Session
+from roost.broker.hosting import Hosting
 from roost.broker.journal import Journal
 from roost.broker.messages import (
     CONTROL,
@@ -259,14 +260,14 @@ def keeps_what_a_lost_neighbour_said(patch: pytest.MonkeyPatch) -> None:
 @bug
 def forgets_to_unsubscribe_for_the_lost(patch: pytest.MonkeyPatch) -> None:
     """The session of a client that stays away too long goes, and what it asked for stays."""
-    original = Broker._forget_session
+    original = Hosting.forget
 
-    def forget(self: Broker, session: Session, reason: str) -> None:
+    def forget(self: Hosting, session: Session, reason: str) -> None:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(self.routing, "forget", lambda *_: None)
+            inner.setattr(Routing, "forget", lambda *_: None)
             original(self, session, reason)
 
-    patch.setattr(Broker, "_forget_session", forget)
+    patch.setattr(Hosting, "forget", forget)
 
 
 @bug
@@ -306,7 +307,7 @@ def loses_what_it_kept_back(patch: pytest.MonkeyPatch) -> None:
 @bug
 def never_reads_again(patch: pytest.MonkeyPatch) -> None:
     """A neighbour that was paused, because a queue was full, stays paused."""
-    patch.setattr(Broker, "_room_again", lambda *_: None)
+    patch.setattr(Broker, "room_again", lambda *_: None)
 
 
 @bug

@@ -84,7 +84,7 @@ class Link(Hop):
 class Session(Hop):
     """A client, also while it is away."""
 
-    __slots__ = ("channel", "client", "connection", "dropped", "ending", "full")
+    __slots__ = ("channel", "client", "connection", "dropped", "ending")
 
     is_session = True
 
@@ -94,7 +94,6 @@ class Session(Hop):
         self.channel = Channel(self.key, journal)
         self.connection: int | None = None
         self.ending = False  # it has said goodbye, or was told to go
-        self.full = False
         self.dropped = 0  # deliveries that were not kept, and that it has not been told of
 
     @property

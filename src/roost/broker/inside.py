@@ -116,7 +116,7 @@ class Host:
     def redirect(self, client: str, broker: str, cause: str) -> None:
         if not self.acting:
             raise InvariantError(f"module {self.module.name} acts while {self.state.value}")
-        self._broker.redirect(client, broker, cause)
+        self._broker.hosting.redirect(client, broker, cause)
 
     def begin(self, now: float) -> None:
         self.module.started(self, now)

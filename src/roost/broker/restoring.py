@@ -28,11 +28,11 @@ def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
     broker.drains = kinds.get("drains", {}).get((), 0)
     hops: dict[tuple[str, str], Hop] = {}
     for (name,), (dials, peer_incarnation) in kinds.get("link", {}).items():
-        link = broker.new_link(str(name), dials)
+        link = broker.linking.new(str(name), dials)
         link.peer_incarnation = peer_incarnation
         hops[link.key] = link
     for (name,), (client, ending) in kinds.get("session", {}).items():
-        session = broker.new_session(str(name), client)
+        session = broker.hosting.new(str(name), client)
         session.ending = ending
         hops[session.key] = session
 
