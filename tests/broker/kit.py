@@ -1,8 +1,8 @@
-"""A federation of real brokers and clients in one place, without time: what the tests of the broker play with.
+"""A federation of real brokers and clients in one place, without time: what the broker's tests play with.
 
 `Federation` joins `Broker` and `Client` machines by connections in memory. A connection is reliable and keeps
-the order of each class; control may overtake data, and what is on it when it is cut is lost. Nothing happens by
-itself: `settle` moves parcels, the oldest first, until nobody has anything to say, `step` moves one of the
+the order of each class; control may overtake data, and what is on it when it is cut is lost. Nothing happens
+by itself: `settle` moves parcels, the oldest first, until nobody has anything to say, `step` moves one of the
 test's choice, and `advance` lets time pass and timers fire. So a test can hold data back while control goes
 on (`hold_data`), transactions from becoming safe (`hold_commits`), cut connections and crash brokers.
 
@@ -35,7 +35,7 @@ from roost.language import (
 )
 
 # More steps than any test needs: somebody talks without end.
-STEPS_MAX = 20_000
+STEPS_MAX = 5_000
 
 Edge = tuple[str, str]
 
@@ -205,6 +205,9 @@ class Federation:
         """The events that have reached a client, in order."""
         return [handed.id for handed in self.handed[client]]
 
+    def state(self, client: str) -> str:
+        return self.clients[client].state
+
     def heard(self, client: str, what: str) -> list[do.Tell]:
         """What a client was told of one kind."""
         return [tell for tell in self.news[client] if tell.what == what]
@@ -225,7 +228,7 @@ class Federation:
         raise AssertionError("they talk without end")
 
     def step(self, choice: int | None = None) -> bool:
-        """The oldest thing that is on the way arrives, or one of the test's choice; False if there is none."""
+        """The oldest thing on the way arrives, or one of the test's choice; False if there is none."""
         ready = sorted(self._ready(), key=lambda item: item[0])
         if not ready:
             return False
@@ -424,11 +427,14 @@ class Federation:
                 assert sorted(map(str, here)) == sorted(map(str, local(self, name, kind)))
 
     def check_quiet(self) -> None:
-        """Nothing waits for anything."""
+        """Nothing waits for anything, but a session whose client did not say that it had its last word."""
         for name, broker in self.brokers.items():
             assert not broker.waiting_for_store, name
             assert not len(broker.draining), name
-            peers: list[Any] = [*broker.links.values(), *broker.sessions.values()]
+            peers: list[Any] = list(broker.links.values())
+            for session in broker.sessions.values():
+                if self.clients[session.client].session == session.name:
+                    peers.append(session)
             for peer in peers:
                 for lane in peer.channel.lanes:
                     assert not lane.outbox, (name, peer.name, list(lane.outbox))

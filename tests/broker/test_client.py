@@ -59,7 +59,6 @@ def test_attaching_step_by_step() -> None:
     client = Client(ClientConfig(client="C", session="s", redial_s=2.0))
     assert client.handle(ev.AttachRequested("B1"), 0.0) == [do.OpenLink("B1")]
     assert client.handle(ev.LinkRefused("B1"), 0.0) == [do.SetTimer("dial", 2.0)]
-    assert client.state == "waiting"
     assert client.handle(ev.TimerFired("dial"), 0.0) == [do.OpenLink("B1")]
     (greeting,) = client.handle(ev.LinkOpened("B1", 1), 0.0)
     assert greeting == do.Send(1, Attach(1, "C", "s.0", False, 0, 0))
@@ -109,16 +108,15 @@ def test_a_refusal_without_another_place_is_final_until_asked_again() -> None:
     federation = pair()
     federation.client("thief", "B2", session="sub-session")
     federation.settle()
-    thief = federation.clients["thief"]
-    assert thief.state == "refused"
+    assert federation.state("thief") == "refused"
     assert federation.heard("thief", "refused") == [
         do.Tell("refused", "B2", "the session is somebody else's")
     ]
     federation.advance(60.0)
-    assert thief.state == "refused"
+    assert federation.state("thief") == "refused"
     federation.attach("thief", "B1")
     federation.settle()
-    assert thief.state == "attached"
+    assert federation.state("thief") == "attached"
 
 
 # --- pausing ----------------------------------------------------------------------------------------

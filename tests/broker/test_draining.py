@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from roost.broker.messages import EndSession, Marker, MarkerEcho, Publication, SessionEnded
@@ -11,7 +13,7 @@ CHAIN: tuple[Edge, ...] = (("B1", "B2"), ("B2", "B3"), ("B3", "B4"))
 STAR: tuple[Edge, ...] = (("B1", "B2"), ("B3", "B1"), ("B1", "B4"))
 
 
-def moving(*edges: Edge, to: str = "B2", **config: object) -> Federation:
+def moving(*edges: Edge, to: str = "B2", **config: Any) -> Federation:
     """A publisher at B1 that has published and was asked to move; nothing has arrived yet."""
     federation = Federation(*edges, **config)
     federation.client("sub", edges[-1][1])

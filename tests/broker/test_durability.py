@@ -53,7 +53,8 @@ def memory(broker: Broker) -> dict[str, object]:
             )
             for name, link in broker.links.items()
         },
-        "sessions": {s.name: (s.client, s.ending) for s in broker.sessions.values()},
+        "sessions": {s.name: s.client for s in broker.sessions.values()},
+        "ending": [s.name for s in broker.sessions.values() if s.ending],
         "channels": {
             peer.key: [
                 (lane.sent, lane.acked, lane.received, list(lane.outbox))
@@ -92,10 +93,10 @@ def test_what_needs_no_store_still_waits_behind_what_does() -> None:
     federation.settle()
     federation.cut("sub", "B3")
     federation.advance(1.0)
-    assert federation.clients["sub"].state == "greeting"
+    assert federation.state("sub") == "greeting"
     federation.commit("B3")
     federation.settle()
-    assert federation.clients["sub"].state == "attached"
+    assert federation.state("sub") == "attached"
     assert federation.got("sub") == ["pub:1"]
 
 
@@ -338,10 +339,14 @@ class Chain(RuleBasedStateMachine):
     @rule(broker=NAMES)
     def crash_when_all_is_safe(self, broker: str) -> None:
         self.federation.commit(broker)
-        before = memory(self.federation.brokers[broker])
+        before = self.memory(broker)
         self.federation.crash(broker, keep_store=True)
         self.federation.start(broker)
-        assert memory(self.federation.brokers[broker]) == before
+        assert self.memory(broker) == before
+
+    def memory(self, broker: str) -> dict[str, object]:
+        """Without what is known to be lost: see `..._still_is_after_two_crashes`."""
+        return {k: v for k, v in memory(self.federation.brokers[broker]).items() if k != "ending"}
 
     @rule(edge=st.sampled_from(CHAIN))
     def cut_link(self, edge: Edge) -> None:

@@ -161,7 +161,8 @@ def test_clients_cannot_publish_a_reserved_class(state: str) -> None:
     federation = Counted()
     federation.switch("B1", state)
     federation.advertise("pub", "class = 'COUNT'")
-    id_ = federation.publish("pub", **{"class": "COUNT", "count": 99})
+    reserved: dict[str, Any] = {"class": "COUNT", "count": 99}
+    id_ = federation.publish("pub", **reserved)
     federation.settle()
     reason = "its class is reserved for the brokers themselves"
     assert federation.heard("pub", "refused") == [do.Tell("refused", id_, reason)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -248,7 +249,7 @@ def trees(draw: st.DrawFn) -> list[Edge]:
     return edges
 
 
-CONFIGS = st.sampled_from(
+CONFIGS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     (
         {},
         {"covering": False},
@@ -261,7 +262,7 @@ CONFIGS = st.sampled_from(
 class Crowd:
     """Clients that ask for things and take them back, in an order that a test draws."""
 
-    def __init__(self, draw: st.DrawFn) -> None:
+    def __init__(self, draw: Callable[..., Any]) -> None:
         self.draw = draw
         edges = draw(trees())
         self.federation = Federation(*edges, **draw(CONFIGS))

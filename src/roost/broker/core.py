@@ -270,19 +270,13 @@ class Broker:
         )
 
     def _unadvertise(self, link: Hop, message: Unadvertise) -> None:
-        entry = self.routing.advertisements.get(message.id)
-        if entry is None or entry.hop is not link:
-            return
-        if entry.announcement == message.announcement:  # not one that was made again since
-            self.routing.unadvertise(message.id, message.cause)
+        self.routing.unadvertise(link, message.id, message.cause, message.announcement)
 
     def _subscribe(self, link: Hop, message: Subscribe) -> None:
         self.routing.subscribe(link, message.id, message.subscription, message.cause)
 
     def _unsubscribe(self, link: Hop, message: Unsubscribe) -> None:
-        entry = self.routing.subscriptions.get(message.id)
-        if entry is not None and entry.hop is link:
-            self.routing.unsubscribe(message.id, message.cause)
+        self.routing.unsubscribe(link, message.id, message.cause)
 
     # --- publications -------------------------------------------------------------------------------
 

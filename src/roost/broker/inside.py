@@ -73,13 +73,13 @@ class Host:
         self._broker.routing.advertise(self.hop, self._id(name), advertisement, self._cause)
 
     def unadvertise(self, name: str) -> None:
-        self._broker.routing.unadvertise(self._id(name), self._cause)
+        self._broker.routing.unadvertise(self.hop, self._id(name), self._cause)
 
     def subscribe(self, name: str, subscription: Subscription) -> None:
         self._broker.routing.subscribe(self.hop, self._id(name), subscription, self._cause)
 
     def unsubscribe(self, name: str) -> None:
-        self._broker.routing.unsubscribe(self._id(name), self._cause)
+        self._broker.routing.unsubscribe(self.hop, self._id(name), self._cause)
 
     def set_timer(self, name: str, delay_s: float) -> None:
         self._timers[name] = None

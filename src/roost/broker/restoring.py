@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from roost.broker.commands import StoreKey
 from roost.broker.hops import Hop, Inside, Link
+from roost.broker.spares import Kind
 
 if TYPE_CHECKING:
     from roost.broker.core import Broker
@@ -42,6 +43,10 @@ def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
             if key not in hops:
                 hops[key] = Inside(hop_name)
             broker.routing.restore_entry(hops[key], str(id_), interest, number)
+    for (kind, id_, *hop_key), (interest, number) in kinds.get("spare", {}).items():
+        spare_of = hops[str(hop_key[0]), str(hop_key[1])]
+        table: Kind = "sub" if kind == "sub" else "adv"
+        broker.routing.restore_spare(table, spare_of, str(id_), interest, number)
     for hop in hops.values():
         if isinstance(hop, Link):
             told = [(k, v) for k, v in kinds.get("told", {}).items() if k[0] == hop.name]

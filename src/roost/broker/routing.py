@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from roost.broker.hops import Hop, Link
 from roost.broker.journal import Journal
 from roost.broker.messages import Advertise, Message, Subscribe, Unadvertise, Unsubscribe
+from roost.broker.spares import Kind, Spares
 from roost.language import Advertisement, Event, Interest, Subscription
 from roost.matching import Index, OverlapIndex
 
@@ -87,6 +88,7 @@ class Routing:
         self._wanted = OverlapIndex()
         # For an event of a client: the advertisements of all clients here.
         self._offered = Index()
+        self._spares = Spares(journal)
 
     # --- events -------------------------------------------------------------------------------------
 
@@ -107,6 +109,11 @@ class Routing:
                 local[hop] = [entry.id]
         return links, local
 
+    @property
+    def spare_entries(self) -> int:
+        """How many ids are known from a second side: none, once everything has settled."""
+        return len(self._spares)
+
     def offered(self, hop: Hop, event: Event) -> bool:
         """Whether a client here has advertised events like this."""
         entries = self._advertisement_handles.entries
@@ -115,19 +122,27 @@ class Routing:
     # --- subscriptions ------------------------------------------------------------------------------
 
     def subscribe(self, hop: Hop, id_: str, subscription: Subscription, cause: str) -> None:
-        """A subscription from a hop. One of that id that came from elsewhere is replaced."""
-        if id_ in self.subscriptions:
-            self.unsubscribe(id_, cause)
+        """A subscription from a hop."""
+        there = self.subscriptions.get(id_)
+        if there is not None:
+            if there.hop is not hop:  # see `spares`
+                self._spares.keep("sub", id_, hop, subscription, 0)
+                return
+            if there.interest == subscription:
+                return
+            self._remove_subscriptions([there], cause)
         entry = self._add_subscription(hop, id_, subscription)
         for link in self._links.values():
             if link is not hop and self._concerns(link, subscription):
                 self._say_subscriptions(link, [entry], [], cause)
 
-    def unsubscribe(self, id_: str, cause: str) -> None:
-        """Take a subscription out; one that is not there is no matter."""
+    def unsubscribe(self, hop: Hop, id_: str, cause: str) -> None:
+        """A hop withdraws a subscription; one that is not there is no matter."""
         entry = self.subscriptions.get(id_)
-        if entry is not None:
+        if entry is not None and entry.hop is hop:
             self._remove_subscriptions([entry], cause)
+        else:
+            self._spares.drop("sub", id_, hop, 0)
 
     def _add_subscription(self, hop: Hop, id_: str, subscription: Subscription) -> Entry:
         entry = self._subscription_handles.new(id_, subscription, hop)
@@ -152,6 +167,12 @@ class Routing:
             self._say_subscriptions(link, [], [e for e in entries if e.handle in told], cause)
         for entry in entries:
             self._subscription_handles.free(entry)
+        for entry in entries:
+            spare = self._spares.next("sub", entry.id)
+            if spare is not None:
+                hop, interest, _ = spare
+                assert isinstance(interest, Subscription)
+                self.subscribe(hop, entry.id, interest, cause)
 
     def _concerns(self, link: Link, subscription: Interest) -> bool:
         """Whether events for this subscription may come from that neighbour."""
@@ -186,9 +207,16 @@ class Routing:
         cause: str,
         announcement: int = 0,
     ) -> None:
-        """An advertisement from a hop. One of that id that is there is replaced."""
-        if id_ in self.advertisements:
-            self.unadvertise(id_, cause)
+        """An advertisement from a hop."""
+        there = self.advertisements.get(id_)
+        if there is not None:
+            if there.hop is not hop:  # see `spares`
+                self._spares.keep("adv", id_, hop, advertisement, announcement)
+                return
+            if there.interest == advertisement:
+                self._note(there, announcement)
+                return
+            self._remove_advertisements([there], cause)
         entry = self._add_advertisement(hop, id_, advertisement, announcement)
         if self._flooding:
             return
@@ -205,25 +233,31 @@ class Routing:
             ]
             self._say_subscriptions(hop, follow, [], cause)
 
-    def unadvertise(self, id_: str, cause: str) -> None:
-        """Take an advertisement out; one that is not there is no matter."""
+    def unadvertise(self, hop: Hop, id_: str, cause: str, announcement: int = 0) -> None:
+        """A hop withdraws an announcement; one that is not there, or was made again, is no matter."""
         entry = self.advertisements.get(id_)
-        if entry is not None:
+        if entry is None or entry.hop is not hop:
+            self._spares.drop("adv", id_, hop, announcement)
+        elif entry.announcement == announcement:
             self._remove_advertisements([entry], cause)
 
     def _add_advertisement(
         self, hop: Hop, id_: str, advertisement: Advertisement, announcement: int
     ) -> Entry:
         entry = self._advertisement_handles.new(id_, advertisement, hop)
-        entry.announcement = announcement
         self.advertisements[id_] = hop.advertisements[id_] = entry
         if isinstance(hop, Link):
             hop.advertises.add(entry.handle, advertisement)
         else:
             self._offered.add(entry.handle, advertisement)
-        if self._journal is not None:
-            self._journal.put("adv", id_, value=(*hop.key, advertisement, announcement))
+        self._note(entry, announcement)
         return entry
+
+    def _note(self, entry: Entry, announcement: int) -> None:
+        entry.announcement = announcement
+        if self._journal is not None:
+            record = (*entry.hop.key, entry.interest, announcement)
+            self._journal.put("adv", entry.id, value=record)
 
     def _remove_advertisements(self, entries: Sequence[Entry], cause: str) -> None:
         """Entries of one hop."""
@@ -244,6 +278,12 @@ class Routing:
                 self._recall(hop, entries, cause)
         for entry in entries:
             self._advertisement_handles.free(entry)
+        for entry in entries:
+            spare = self._spares.next("adv", entry.id)
+            if spare is not None:
+                other, interest, announcement = spare
+                assert isinstance(interest, Advertisement)
+                self.advertise(other, entry.id, interest, cause, announcement)
 
     def _recall(self, link: Link, gone: Iterable[Entry], cause: str) -> None:
         """Withdraw from a neighbour the subscriptions that followed only these advertisements."""
@@ -295,6 +335,7 @@ class Routing:
 
     def forget(self, hop: Hop, cause: str) -> None:
         """Take out all that came from a hop, as if it had withdrawn it."""
+        self._spares.forget(hop)
         if hop.subscriptions:
             self._remove_subscriptions(list(hop.subscriptions.values()), cause)
         if hop.advertisements:
@@ -309,6 +350,11 @@ class Routing:
         else:
             assert isinstance(interest, Advertisement)
             self._add_advertisement(hop, id_, interest, announcement)
+
+    def restore_spare(
+        self, kind: Kind, hop: Hop, id_: str, interest: Interest, announcement: int
+    ) -> None:
+        self._spares.keep(kind, id_, hop, interest, announcement)
 
     def restore_told(
         self, link: Link, subscriptions: list[str], announcements: dict[str, int]

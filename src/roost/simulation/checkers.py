@@ -122,6 +122,8 @@ def check_queues(world: World) -> list[str]:
             wrong.append(f"{name}: {host.life.queued} messages wait to be handled")
         if len(host.life.machine.draining):
             wrong.append(f"{name}: {len(host.life.machine.draining)} markers have not come back")
+        if host.life.machine.routing.spare_entries:
+            wrong.append(f"{name}: entries from two sides have not been withdrawn from one")
         if host.life.machine.waiting_for_store:
             wrong.append(f"{name}: commands wait for the store")
     for client_name, client in world.clients.items():

@@ -124,13 +124,12 @@ class _Reading:
                 self.there[broker(s.broker)] = s.at
             case st.RemoveBroker():
                 for thing in [t for t in self.there if t.kind == "link" and s.broker in t]:
-                    self._unlink(thing, s.at)
+                    self._leave(thing, s.at)
                 self._leave(broker(s.broker), s.at)
             case st.AddLink():
                 self.there[link(s.a, s.b)] = s.at
-                self._disturb(s.a, s.b, s.at)
             case st.RemoveLink():
-                self._unlink(link(s.a, s.b), s.at)
+                self._leave(link(s.a, s.b), s.at)
             case st.AddPublisher():
                 self.there[client(s.publisher)] = s.at
             case st.AddSubscriber():
@@ -189,15 +188,6 @@ class _Reading:
     def _pause(self, thing: Thing, at: float) -> None:
         self.stage.spells.setdefault(thing, []).append((self.there[thing], at))
         self.there[thing] = at
-
-    def _unlink(self, thing: Thing, at: float) -> None:
-        self._leave(thing, at)
-        self._disturb(thing.name, thing.other, at)
-
-    def _disturb(self, a: str, b: str, at: float) -> None:
-        """Both ends hear of a change to their links, so neither is down then."""
-        self._pause(broker(a), at)
-        self._pause(broker(b), at)
 
     def _begin(self, thing: Thing, fault: str, at: float) -> None:
         self.wrong[thing, fault] = at

@@ -41,8 +41,10 @@ VALUES = 8
 PHASE_S = 6.0
 SETTLE_S = 4.0
 # What came over a link that is removed is withdrawn from broker to broker. A link that joins the parts
-# again before that is done, or while a fault keeps it from being done, brings it back for good.
-RELINK_AFTER_S = 3.0
+# again may come before that is done, or after.
+RELINK_AFTER_S = (0.0, 0.05, 1.0)
+# Events that come together, where one of them could be lost.
+BURST = 6
 EVENTS_PER_S = 6.0
 
 
@@ -63,7 +65,7 @@ class Scenario:
         self._brokers: list[str] = []
         self._links: list[tuple[str, str]] = []
         self._whole_at = 0.0  # when the overlay is, or was last, joined again
-        self._faulty: list[float] = []  # when the phases begin that have faults
+        self._faulty: list[float] = []  # when there are to be faults
         self._build()
         for _ in range(self.random.randint(1, 3)):
             self._phase()
@@ -83,7 +85,7 @@ class Scenario:
             covering=r.random() < 0.75,
             advertisement_covering=r.random() < 0.4,
             durability=r.random() < 0.65,
-            commit_ms=r.choice([0.0, 2.0, 50.0]),
+            commit_ms=r.choice([0.0, 2.0, 50.0, 400.0]),
             linger_s=r.choice([2.0, 10.0, 60.0]),
             ack_delay_s=r.choice([0.0, 0.05, 1.0]),
             client_latency_ms=r.choice([0.0, 1.0, 20.0]),
@@ -111,7 +113,7 @@ class Scenario:
 
     def _machine(self, at: float, name: str) -> st.AddBroker:
         mhz = self.random.choice([1.0, 20.0, 1000.0])
-        mbps = self.random.choice([0.5, 5.0, 50.0])
+        mbps = self.random.choice([0.05, 0.5, 5.0, 50.0])
         return st.AddBroker(at=at, broker=name, cpu_mhz=mhz, memory_mb=16, bandwidth_mbps=mbps)
 
     def _topology(self, size: int) -> Topology:
@@ -130,10 +132,11 @@ class Scenario:
     def _phase(self) -> None:
         r = self.random
         kind = r.choice(["faults", "faults", "churn", "both"])
-        self._calm = kind == "churn"
         plan = [(self._soon(PHASE_S), self._publish) for _ in range(int(EVENTS_PER_S * PHASE_S))]
         if kind != "churn":
-            self._faulty.append(self._now)
+            times = [self._soon(PHASE_S / 2) for _ in range(r.choice([1, 1, 2, 3]))]
+            self._faulty += times
+            plan += [(time - r.choice([0.002, 0.05, 0.3]), self._burst) for time in times]
         if kind != "faults":
             plan += [(self._soon(PHASE_S), self._churn) for _ in range(r.randint(2, 10))]
         # In the order of time, so that each sees what there is by then.
@@ -202,7 +205,10 @@ class Scenario:
             subscriber = self.random.choice(some)
             names = self._subscribers[subscriber]
             name = names.pop(self.random.randrange(len(names)))
+            # Whoever it covered must not miss any of these.
+            self._burst(at)
             self._say(st.Unsubscribe(at=at, subscriber=subscriber, name=name))
+            self._burst(at)
 
     def _advertise(self, at: float) -> None:
         if self._publishers:
@@ -245,8 +251,12 @@ class Scenario:
             for _ in range(3):
                 self._publish_from(name, at)
             self._say(st.RedirectClient(at=at, client=name, broker=self._home()))
-            for _ in range(3):
-                self._publish_from(name, at)
+            # What it publishes from now on must not arrive before that, although some of it is late.
+            a, b = self.random.choice(self._links)
+            extra = self.random.choice([300.0, 1000.0])
+            self._say(st.DelayLink(at=at, a=a, b=b, extra_ms=extra, duration_s=0.5))
+            for _ in range(BURST):
+                self._publish_from(name, round(at + self.random.random(), 3))
 
     def _home(self) -> str:
         broker = self.random.choice(self._brokers)
@@ -263,9 +273,7 @@ class Scenario:
 
     def _relink(self, at: float) -> None:
         """The overlay comes apart, and is joined again by another link, or by the same."""
-        joined_at = round(at + RELINK_AFTER_S, 3)
-        if not self._calm or joined_at > self._now + PHASE_S:
-            return
+        joined_at = round(at + self.random.choice(RELINK_AFTER_S), 3)
         self._whole_at = joined_at
         cut = self._links.pop(self.random.randrange(len(self._links)))
         self._say(st.RemoveLink(at=at, a=cut[0], b=cut[1]))
@@ -304,6 +312,10 @@ class Scenario:
     def _publish(self, at: float) -> None:
         if self._publishers:
             self._publish_from(self.random.choice(list(self._publishers)), at)
+
+    def _burst(self, at: float) -> None:
+        for _ in range(BURST):
+            self._publish(round(at, 3))
 
     def _publish_from(self, publisher: str, at: float) -> None:
         """An event that one of its advertisements matches, as far as a few tries find one."""
@@ -355,10 +367,8 @@ class Scenario:
             durability=self.settings.durability,
             end=self.until,
         )
-        for start in self._faulty:
-            for _ in range(self.random.choice([1, 1, 2, 3])):
-                at = start + self.random.random() * PHASE_S / 2
-                faults.fault(at, at + self.random.uniform(SHORTEST_S, PHASE_S / 2))
+        for at in self._faulty:
+            faults.fault(at, at + self.random.uniform(SHORTEST_S, PHASE_S / 2))
         return faults.statements
 
     def _set(self) -> list[st.Statement]:

@@ -1,9 +1,9 @@
 """Connections between simulated machines: reliable and in order while they are up, as TCP is.
 
-A connection carries parcels both ways, in order, except that control may pass data that left before it. What is on the way when it is cut is lost,
-and both ends hear of it a little later, as they would from a missing heartbeat. Whether two machines
-can reach each other at all is up to the faults of the scenario: links that are cut, partitions,
-machines that are down.
+A connection carries parcels both ways, in order, except that control may pass data that left before it. What
+is on the way when it is cut is lost, and both ends hear of it a little later, as they would from a missing
+heartbeat. Whether two machines can reach each other at all is up to the faults of the scenario: links that
+are cut, partitions, machines that are down.
 """
 
 from __future__ import annotations

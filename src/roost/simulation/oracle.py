@@ -21,7 +21,7 @@ broker.
 What makes promises void, and what is settled unsettled again:
 
     a broker loses its store    for everything on the way, and until things have settled anew for all else
-    a link is added or removed  the same
+    a link is added or removed  the same; "settled" then also means that all withdrawals are through
     a session is over before    for what was on the way to that client, and for what it has
       its client is back          published that was not accepted
     an event is refused         for that event

@@ -17,7 +17,7 @@ import msgspec
 from roost.broker import events as ev
 from roost.broker.commands import Record, Tell
 from roost.broker.config import BrokerConfig
-from roost.broker.messages import Frame, Parcel, Publication
+from roost.broker.messages import Frame, Parcel, Publication, Unadvertise
 from roost.broker.module import Module
 from roost.broker.story import Storybook
 from roost.simulation import statements as st
@@ -80,6 +80,7 @@ class World:
         self._config = config or {}
         self._parties: dict[str, Party] = {}
         self._probing = False
+        self._rewired = False  # ways have changed, and things have not settled since
         self._cut_off: frozenset[str] = frozenset()  # brokers on the far side of a partition
         for statement in workload:
             self.clock.at(statement.at, self._do, statement)
@@ -159,9 +160,14 @@ class World:
             self.hosts[here].notice(ev.LinkRemoved(there, f"link {a} - {b} is removed"))
 
     def _overlay_changed(self) -> None:
-        """Who is connected to whom has changed: promises begin anew."""
+        """Who is connected to whom has changed."""
         self.oracle.connected = self._connected if self.overlay.parts > 1 else None
+        self._promise_nothing()
+
+    def _promise_nothing(self) -> None:
+        """Ways have changed: promises begin anew."""
         if self._parties:
+            self._rewired = True
             self.oracle.forgive_everything()
             self._unsettle(self._parties.values())
 
@@ -249,8 +255,9 @@ class World:
 
     def _redirect_client(self, s: st.RedirectClient) -> None:
         client = self.clients[s.client]
-        host = self.hosts[client.machine.broker]
-        host.notice(ev.ClientRedirected(s.client, s.broker, f"line {s.line}: redirect"))
+        host = self.hosts.get(client.machine.broker)
+        if host is not None:  # else it is on its way from a broker that has left
+            host.notice(ev.ClientRedirected(s.client, s.broker, f"line {s.line}: redirect"))
         client.redirected = client.redirected or s.broker != client.machine.broker
         self._void(client)
 
@@ -261,13 +268,18 @@ class World:
         for connection in self.network.of(s.broker):
             self.network.cut(connection, f"{s.broker} does not answer")
         if not (s.keep_store and self.settings.durability):
-            self.oracle.forgive_everything()
-            self._unsettle(self._parties.values())
+            self._promise_nothing()
 
     def _restart(self, s: st.RestartBroker) -> None:
         host = self.hosts[s.broker]
         host.start()
-        for neighbour in self.overlay.neighbours(s.broker):
+        assert host.life is not None
+        # Its neighbours may have changed while it was down; its store does not know.
+        neighbours = self.overlay.neighbours(s.broker)
+        for known in list(host.life.machine.links):
+            if known not in neighbours:
+                host.notice(ev.LinkRemoved(known, f"{known} is no longer a neighbour"))
+        for neighbour in neighbours:
             host.notice(ev.LinkAdded(neighbour, self.overlay.dials(s.broker, neighbour)))
 
     def _slow(self, s: st.SlowBroker) -> None:
@@ -448,7 +460,12 @@ class World:
 
     def _probe(self) -> None:
         self._probing = False
-        if self.oracle.unsettled and self.control_is_quiet():
+        quiet = self.oracle.unsettled and self.control_is_quiet()
+        if quiet and self._rewired:
+            # Withdrawals travel with data, and a broker waits for them if it knows two ways.
+            quiet = not self._withdrawals_are_left()
+        if quiet:
+            self._rewired = False
             self.oracle.settle(self._has_reached_its_broker)
         if self.oracle.unsettled:
             self._probe_soon()
@@ -467,6 +484,19 @@ class World:
             if there.channel.control.sent != here.channel.control.received:
                 return False
         return True
+
+    def _withdrawals_are_left(self) -> bool:
+        """Whether any broker has an entry that is being withdrawn from it."""
+        lives = [host.life for host in self.hosts.values() if host.life is not None]
+        return any(
+            life.machine.routing.spare_entries
+            or any(
+                type(message) is Unadvertise
+                for link in life.machine.links.values()
+                for message, _ in link.channel.data.outbox
+            )
+            for life in lives
+        )
 
     def _has_reached_its_broker(self, name: str) -> bool:
         machine = self.clients[name].machine
