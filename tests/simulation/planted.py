@@ -126,7 +126,7 @@ def takes_any_withdrawal(patch: pytest.MonkeyPatch) -> None:
     def unadvertise(self: Broker, link: Hop, message: Unadvertise) -> None:
         entry = self.routing.advertisements.get(message.id)
         if entry is not None and entry.hop is link:
-            self.routing.unadvertise(message.id, message.cause)
+            self.routing.unadvertise(link, message.id, message.cause, entry.announcement)
 
     withdrawal: type[Message] = Unadvertise
     patch.setitem(core.LINK_MESSAGES, withdrawal, unadvertise)

@@ -45,6 +45,10 @@ SETTLE_S = 4.0
 RELINK_AFTER_S = (0.0, 0.05, 1.0)
 # Events that come together, where one of them could be lost.
 BURST = 6
+# Events that come one close behind the other.
+STREAM = 80
+STREAM_GAP_S = 0.004
+PRIVATE = "private"
 EVENTS_PER_S = 6.0
 
 
@@ -65,6 +69,7 @@ class Scenario:
         self._brokers: list[str] = []
         self._links: list[tuple[str, str]] = []
         self._whole_at = 0.0  # when the overlay is, or was last, joined again
+        self._busy_until: dict[str, float] = {}  # publisher -> when it publishes what is planned
         self._faulty: list[float] = []  # when there are to be faults
         self._build()
         for _ in range(self.random.randint(1, 3)):
@@ -154,6 +159,7 @@ class Scenario:
             self._unsubscribe,
             self._advertise,
             self._unadvertise,
+            self._uncover,
             self._remove_client,
             self._redirect,
             self._change_overlay,
@@ -210,6 +216,25 @@ class Scenario:
             self._say(st.Unsubscribe(at=at, subscriber=subscriber, name=name))
             self._burst(at)
 
+    def _uncover(self, at: float) -> None:
+        """A wide subscription goes, from under which a narrow one has to come out, in a stream of events.
+
+        They speak of an attribute of their own, so that no other covers either.
+        """
+        if not self._publishers:
+            return
+        publisher = self.random.choice(list(self._publishers))
+        name, broker = self._name("S"), self._home()
+        wide = Subscription([Filter([Predicate(PRIVATE, Operator.GE, 0)])])
+        narrow = Subscription([Filter([Predicate(PRIVATE, Operator.EQ, 1)])])
+        self._say(st.AddSubscriber(at=at, subscriber=name, broker=broker, subscription=wide))
+        self._say(st.Subscribe(at=at, subscriber=name, name="narrow", subscription=narrow))
+        gone_at = round(at + SETTLE_S, 3)
+        self._say(st.Unsubscribe(at=gone_at, subscriber=name, name="main"))
+        for number in range(STREAM):
+            time = round(gone_at + number * STREAM_GAP_S, 3)
+            self._publish_from(publisher, time, private=1)
+
     def _advertise(self, at: float) -> None:
         if self._publishers:
             publisher = self.random.choice(list(self._publishers))
@@ -232,7 +257,8 @@ class Scenario:
             self._say(st.Unadvertise(at=at, publisher=publisher, name=name))
 
     def _remove_client(self, at: float) -> None:
-        publishers, subscribers = list(self._publishers), list(self._subscribers)
+        publishers = [p for p in self._publishers if self._busy_until.get(p, 0.0) < at]
+        subscribers = list(self._subscribers)
         if self.random.random() < 0.5 and len(publishers) > 1:
             name = self.random.choice(publishers)
             for _ in range(3):
@@ -252,9 +278,10 @@ class Scenario:
                 self._publish_from(name, at)
             self._say(st.RedirectClient(at=at, client=name, broker=self._home()))
             # What it publishes from now on must not arrive before that, although some of it is late.
-            a, b = self.random.choice(self._links)
-            extra = self.random.choice([300.0, 1000.0])
-            self._say(st.DelayLink(at=at, a=a, b=b, extra_ms=extra, duration_s=0.5))
+            if at > self._whole_at:
+                a, b = self.random.choice(self._links)
+                extra = self.random.choice([300.0, 1000.0])
+                self._say(st.DelayLink(at=at, a=a, b=b, extra_ms=extra, duration_s=0.5))
             for _ in range(BURST):
                 self._publish_from(name, round(at + self.random.random(), 3))
 
@@ -317,7 +344,7 @@ class Scenario:
         for _ in range(BURST):
             self._publish(round(at, 3))
 
-    def _publish_from(self, publisher: str, at: float) -> None:
+    def _publish_from(self, publisher: str, at: float, **more: int) -> None:
         """An event that one of its advertisements matches, as far as a few tries find one."""
         advertisements = list(self._publishers.get(publisher, {}).values())
         if not advertisements:
@@ -327,9 +354,11 @@ class Scenario:
                 {
                     "class": self.random.choice(CLASSES),
                     **{name: self.random.randrange(VALUES) for name in ATTRIBUTES},
+                    **more,
                 }
             )
             if any(a.matches(event) for a in advertisements):
+                self._busy_until[publisher] = max(at, self._busy_until.get(publisher, 0.0))
                 self._say(st.Publish(at=at, publisher=publisher, event=event))
                 return
 
