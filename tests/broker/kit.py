@@ -431,10 +431,9 @@ class Federation:
         for name, broker in self.brokers.items():
             assert not broker.waiting_for_store, name
             assert not len(broker.draining), name
-            peers: list[Any] = list(broker.links.values())
-            for session in broker.sessions.values():
-                if self.clients[session.client].session == session.name:
-                    peers.append(session)
+            sessions = broker.sessions.values()
+            current = [s for s in sessions if self.clients[s.client].session == s.name]
+            peers: list[Any] = [*broker.links.values(), *current]
             for peer in peers:
                 for lane in peer.channel.lanes:
                     assert not lane.outbox, (name, peer.name, list(lane.outbox))

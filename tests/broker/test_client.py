@@ -23,7 +23,7 @@ from roost.broker.messages import (
     SessionEnded,
     Subscribe,
 )
-from roost.language import Event
+from roost.language import Event, parse_subscription
 from tests.broker.kit import Federation
 
 
@@ -315,7 +315,7 @@ def test_the_answer_of_a_broker_that_forgot_may_be_lost(client: str) -> None:
 
 def test_an_event_that_comes_twice_is_handed_over_once() -> None:
     client = attached()
-    client.handle(ev.SubscribeRequested("all", _subscription()), 0.0)
+    client.handle(ev.SubscribeRequested("all", parse_subscription("a > 0")), 0.0)
     client.handle(ev.Received(1, (delivery(1),)), 0.0)
     again = Frame(DATA, 2, delivery(1).message)
     commands = client.handle(ev.Received(1, (again,)), 0.0)
@@ -323,15 +323,9 @@ def test_an_event_that_comes_twice_is_handed_over_once() -> None:
     assert client.duplicates == 1
 
 
-def _subscription() -> Any:
-    from roost.language import parse_subscription
-
-    return parse_subscription("a > 0")
-
-
 def test_what_is_no_longer_wanted_is_not_handed_over() -> None:
     client = attached()
-    client.handle(ev.SubscribeRequested("all", _subscription()), 0.0)
+    client.handle(ev.SubscribeRequested("all", parse_subscription("a > 0")), 0.0)
     client.handle(ev.UnsubscribeRequested("all"), 0.0)
     commands = client.handle(ev.Received(1, (delivery(1),)), 0.0)
     assert not [c for c in commands if isinstance(c, do.Hand)]

@@ -154,9 +154,9 @@ class Reporter:
     def _waiting(self) -> Iterator[str]:
         for name, lane, other in lanes(self._world):
             arrived = other.received if other is not None else lane.acked
-            for number, (message, _) in enumerate(lane.outbox, lane.acked + 1):
-                if number > arrived:
-                    yield f"{name}  {brief(message)}"
+            for frame in lane.outbox:
+                if frame.sequence > arrived:
+                    yield f"{name}  {brief(frame.message)}"
 
     def _table(self, name: str) -> Iterator[str]:
         life = self._world.hosts[name].life

@@ -25,6 +25,7 @@ from roost.broker.journal import Journal
 from roost.broker.messages import (
     CONTROL,
     Ack,
+    Delivery,
     EndSession,
     Frame,
     Message,
@@ -157,7 +158,7 @@ def resumes_with_nothing(patch: pytest.MonkeyPatch) -> None:
 def takes_what_came_before(patch: pytest.MonkeyPatch) -> None:
     """No duplicate is known as one. Three lines of defence, each enough alone: the numbers of a channel,
     the watermarks of brokers, and those of clients."""
-    accept, publish, frame = Lane.accept, Broker.publish, Client._frame
+    accept, publish, delivered = Lane.accept, Broker.publish, Client._delivered
 
     def accept_all(self: Lane, sequence: int) -> bool:
         return sequence <= self.received or accept(self, sequence)
@@ -166,13 +167,13 @@ def takes_what_came_before(patch: pytest.MonkeyPatch) -> None:
         self._seen.clear()
         publish(self, source, publication, hops)
 
-    def hear_all(self: Client, parcel: Frame) -> None:
+    def take_all(self: Client, delivery: Delivery) -> None:
         self._seen.clear()
-        frame(self, parcel)
+        delivered(self, delivery)
 
     patch.setattr(Lane, "accept", accept_all)
     patch.setattr(Broker, "publish", publish_all)
-    patch.setattr(Client, "_frame", hear_all)
+    patch.setattr(Client, "_delivered", take_all)
 
 
 @bug

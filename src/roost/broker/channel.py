@@ -14,7 +14,7 @@ next number is accepted. A lower one has been here before and is passed over; a 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.journal import Journal
@@ -34,18 +34,19 @@ class Lane:
         self.journal = journal
         self.sent = 0  # the last number given
         self.acked = 0  # the last number that has arrived there
-        self.outbox: deque[tuple[Message, int]] = deque()  # numbers acked + 1 to sent, with hops
+        self.outbox: deque[Frame] = deque()  # numbers acked + 1 to sent
         self.received = 0  # the last number that has arrived here
         self.reported = 0  # the last of those that we have acknowledged
 
-    def push(self, message: Message, hops: int) -> int:
+    def push(self, message: Message, hops: int) -> Frame:
         """Number a message and keep it until it has arrived."""
-        self.sent += 1
-        self.outbox.append((message, hops))
+        self.sent = number = self.sent + 1
+        frame = Frame(self.priority, number, message, hops)
+        self.outbox.append(frame)
         if self.journal is not None:
-            self.journal.put("out", *self.key, self.sent, value=(message, hops))
-            self.journal.put("sent", *self.key, value=self.sent)
-        return self.sent
+            self.journal.put("out", *self.key, number, value=(message, hops))
+            self.journal.put("sent", *self.key, value=number)
+        return frame
 
     def accept(self, sequence: int) -> bool:
         """Whether a message is new; False for one that has been here before."""
@@ -63,16 +64,15 @@ class Lane:
         """Everything up to this number has arrived there."""
         if sequence > self.sent:
             raise RemoteProtocolError(f"{sequence} is acknowledged, but {self.sent} was the last")
+        if self.journal is not None:
+            for number in range(self.acked + 1, sequence + 1):
+                self.journal.delete("out", *self.key, number)
+        if sequence == self.sent:
+            self.outbox.clear()
+            self.acked = sequence
         while self.acked < sequence:
             self.acked += 1
             self.outbox.popleft()
-            if self.journal is not None:
-                self.journal.delete("out", *self.key, self.acked)
-
-    def frames(self) -> Iterator[Frame]:
-        """What has not arrived there, in order."""
-        for number, (message, hops) in enumerate(self.outbox, self.acked + 1):
-            yield Frame(self.priority, number, message, hops)
 
     def forget(self) -> None:
         """Remove every trace of it from the store."""
@@ -87,7 +87,8 @@ class Lane:
         self.sent = sent
         self.received = self.reported = received
         self.acked = sent - len(outbox)
-        self.outbox.extend(outbox[number] for number in range(self.acked + 1, sent + 1))
+        for number in range(self.acked + 1, sent + 1):
+            self.outbox.append(Frame(self.priority, number, *outbox[number]))
 
 
 class Channel:
@@ -104,7 +105,7 @@ class Channel:
         """The other end has received so much: what it lacks, control first."""
         self.control.acknowledged(control_received)
         self.data.acknowledged(data_received)
-        return [*self.control.frames(), *self.data.frames()]
+        return [*self.control.outbox, *self.data.outbox]
 
     def acknowledged(self, ack: Ack) -> None:
         self.control.acknowledged(ack.control)

@@ -126,7 +126,7 @@ class Client:
         # By the application's names: (id, what). The ids are new in every session.
         self._subscriptions: dict[str, tuple[str, Subscription]] = {}
         self._advertisements: dict[str, tuple[str, Advertisement]] = {}
-        self._names: dict[str, str] = {}  # subscription id -> name
+        self._names: dict[str, tuple[str, ...]] = {}  # subscription id -> its name
         self._withdrawn: dict[str, Advertisement] = {}  # ids whose Unadvertise is on the way
         self.kept_back: deque[Message] = deque()  # of the data class, while paused or moving
         self._new_channel()
@@ -134,7 +134,7 @@ class Client:
     @property
     def accepted(self) -> int:
         """The broker has all events up to this sequence number."""
-        waiting = chain((message for message, _ in self.channel.data.outbox), self.kept_back)
+        waiting = chain((frame.message for frame in self.channel.data.outbox), self.kept_back)
         for message in waiting:
             if type(message) is Publication:
                 return message.sequence - 1
@@ -177,7 +177,7 @@ class Client:
             raise ValueError(f"there is already a subscription called {request.name!r}")
         id_ = self._new_id()
         self._subscriptions[request.name] = (id_, request.subscription)
-        self._names[id_] = request.name
+        self._names[id_] = (request.name,)
         self._send(Subscribe(id_, request.subscription, f"{self.config.client} subscribes {id_}"))
 
     def _unsubscribe(self, request: ev.UnsubscribeRequested) -> None:
@@ -291,7 +291,7 @@ class Client:
 
     def _begin(self) -> None:
         """The broker knows nothing of us: say again all that counts, in order."""
-        unaccepted = [message for message, _ in self.channel.data.outbox]
+        unaccepted = [frame.message for frame in self.channel.data.outbox]
         if (self._leaving or self.moving) and not any(type(m) is EndSession for m in unaccepted):
             unaccepted.append(self._goodbye())  # the broker that had heard it has forgotten
         self._new_channel()
@@ -307,7 +307,7 @@ class Client:
         for name, (_, subscription) in self._subscriptions.items():
             id_ = self._new_id()
             self._subscriptions[name] = (id_, subscription)
-            self._names[id_] = name
+            self._names[id_] = (name,)
             cause = f"{self.config.client} begins anew"
             self._push(Subscribe(id_, subscription, cause))
         withdrawn, self._withdrawn = self._withdrawn, {}
@@ -371,10 +371,18 @@ class Client:
             return
         try:
             for parcel in event.parcels:
-                if type(parcel) is Frame:
-                    self._frame(parcel)
-                else:
+                if type(parcel) is not Frame:
                     self._greeting_or_ack(parcel)
+                    continue
+                channel = self.channel
+                lane = channel.data if parcel.priority == DATA else channel.control
+                if not lane.accept(parcel.sequence):
+                    continue  # it has been here before
+                message = parcel.message
+                if type(message) is Delivery:
+                    self._delivered(message)
+                else:
+                    self._heard(message)
         except RemoteProtocolError as error:
             self._hang_up(str(error))
             self._wait()
@@ -402,23 +410,21 @@ class Client:
         else:
             raise RemoteProtocolError(f"{type(parcel).__name__} is not for a client to hear")
 
-    def _frame(self, frame: Frame) -> None:
-        channel = self.channel
-        if not (channel.data if frame.priority == DATA else channel.control).accept(frame.sequence):
+    def _delivered(self, delivery: Delivery) -> None:
+        publication = delivery.publication
+        publisher, sequence = publication.publisher, publication.sequence
+        if sequence <= self._seen.get(publisher, 0):
+            self.duplicates += 1
             return
-        message = frame.message
-        if type(message) is Delivery:
-            publication = message.publication
-            publisher, sequence = publication.publisher, publication.sequence
-            if sequence <= self._seen.get(publisher, 0):
-                self.duplicates += 1
-                return
-            self._seen[publisher] = sequence
-            known = self._names
-            names = tuple([known[id_] for id_ in message.subscriptions if id_ in known])
-            if names and not self._leaving:
-                self._commands.append(Hand(publication, names))
-        elif isinstance(message, Redirect):
+        self._seen[publisher] = sequence
+        names = self._names.get(delivery.subscriptions[0], ())
+        for id_ in delivery.subscriptions[1:]:
+            names += self._names.get(id_, ())
+        if names and not self._leaving:
+            self._commands.append(Hand(publication, names))
+
+    def _heard(self, message: Message) -> None:
+        if isinstance(message, Redirect):
             self._redirected(message)
         elif isinstance(message, SessionEnded):
             self._ended(message)
@@ -439,7 +445,7 @@ class Client:
 
     def _push(self, message: Message) -> Frame:
         lane = self.channel.data if priority_of(message) == DATA else self.channel.control
-        return Frame(lane.priority, lane.push(message, 0), message)
+        return lane.push(message, 0)
 
     def _put(self, frame: Frame) -> None:
         assert self._connection is not None

@@ -153,9 +153,8 @@ class Broker:
         """Send a message to a neighbour or a client, now or when it is back."""
         channel = peer.channel
         lane = channel.data if priority_of(message) == DATA else channel.control
-        number = lane.push(message, hops)
+        frame = lane.push(message, hops)
         if peer.connection is not None and (peer.is_session or peer.greeted):  # type: ignore[union-attr]
-            frame = Frame(lane.priority, number, message, hops)
             self._commands.append(Send(peer.connection, frame))
 
     def command(self, command: Command) -> None:
@@ -205,10 +204,18 @@ class Broker:
         try:
             for parcel in event.parcels:
                 peer = peers.get(connection)  # a greeting, or a refusal, changes it
-                if type(parcel) is Frame and peer is not None:
-                    self._frame(peer, parcel)
-                else:
+                if type(parcel) is not Frame or peer is None:
                     self._greeting_or_ack(connection, peer, parcel)
+                    continue
+                channel = peer.channel
+                lane = channel.data if parcel.priority == DATA else channel.control
+                if not lane.accept(parcel.sequence):
+                    continue  # it has been here before
+                message = parcel.message
+                if type(message) is Publication and peer.is_link:
+                    self.publish(peer, message, parcel.hops)
+                else:
+                    self._heard(peer, message)
         except RemoteProtocolError as error:
             self.drop(connection, str(error))
             return
@@ -246,21 +253,11 @@ class Broker:
         else:
             raise RemoteProtocolError(f"{type(parcel).__name__} came where a greeting was expected")
 
-    def _frame(self, peer: Peer, frame: Frame) -> None:
-        channel = peer.channel
-        if not (channel.data if frame.priority == DATA else channel.control).accept(frame.sequence):
-            return
-        message = frame.message
-        if type(message) is Publication:
-            if peer.is_link:
-                self.publish(peer, message, frame.hops)
-            else:
-                self.hosting.publishes(peer, message)  # type: ignore[arg-type]
-        else:
-            accepted = LINK_MESSAGES if peer.is_link else SESSION_MESSAGES
-            if type(message) not in accepted:
-                raise RemoteProtocolError(f"{type(message).__name__} is not for a broker to hear")
-            accepted[type(message)](self, peer, message)
+    def _heard(self, peer: Peer, message: Message) -> None:
+        accepted = LINK_MESSAGES if peer.is_link else SESSION_MESSAGES
+        if type(message) not in accepted:
+            raise RemoteProtocolError(f"{type(message).__name__} is not for a broker to hear")
+        accepted[type(message)](self, peer, message)
 
     # --- what neighbours say -------------------------------------------------------------------------
 
@@ -300,11 +297,10 @@ class Broker:
         control = publication.priority != DATA
         for link in links:
             lane = link.channel.control if control else link.channel.data
-            number = lane.push(publication, hops + 1)
+            frame = lane.push(publication, hops + 1)
             if link.greeted:
-                frame = Frame(publication.priority, number, publication, hops + 1)
                 commands.append(Send(link.connection, frame))  # type: ignore[arg-type]
-            if number - lane.acked >= self._link_bound and not link.full:
+            if frame.sequence - lane.acked >= self._link_bound and not link.full:
                 link.full = True
                 self.set_pauses()
         if local:
@@ -312,7 +308,9 @@ class Broker:
         if self.modules.listening and not control:
             self.modules.routed(source, publication, hops, links, local, self.now)
 
-    def _deliver(self, publication: Publication, hops: int, local: Mapping[Hop, list[str]]) -> None:
+    def _deliver(
+        self, publication: Publication, hops: int, local: Mapping[Hop, tuple[str, ...]]
+    ) -> None:
         frames: list[tuple[int, Frame]] = []
         for hop, ids in local.items():
             if not isinstance(hop, Session):
@@ -326,10 +324,9 @@ class Broker:
             if hop.dropped:
                 self.tell(hop, Dropped(hop.dropped))
                 hop.dropped = 0
-            delivery = Delivery(publication, tuple(ids))
-            number = lane.push(delivery, hops)
+            frame = lane.push(Delivery(publication, ids), hops)
             if hop.connection is not None:
-                frames.append((hop.connection, Frame(DATA, number, delivery, hops)))
+                frames.append((hop.connection, frame))
         if frames:
             self._commands.append(Deliver(publication, frames))
 
@@ -423,6 +420,7 @@ LINK_MESSAGES: dict[type[Message], Any] = {
     MarkerEcho: lambda broker, *said: broker.draining.echo(*said),
 }
 SESSION_MESSAGES: dict[type[Message], Any] = {
+    Publication: lambda broker, *said: broker.hosting.publishes(*said),
     Advertise: lambda broker, *said: broker.hosting.advertises(*said),
     Unadvertise: Broker._unadvertise,
     Subscribe: lambda broker, *said: broker.hosting.subscribes(*said),

@@ -148,7 +148,7 @@ class Linking:
     def _begin(self, link: Link, incarnation: str) -> None:
         """One of the two has lost its memory: both start from nothing."""
         cause = f"link {self._broker.config.broker} - {link.name} begins"
-        undelivered = [item for item in link.channel.data.outbox if type(item[0]) is Publication]
+        undelivered = [f for f in link.channel.data.outbox if type(f.message) is Publication]
         self._clear(link, cause)
         config = self._broker.config
         link.begin(config.covering, config.advertisement_covering, self._broker.journal)
@@ -157,5 +157,5 @@ class Linking:
         self._broker.routing.introduce(link, cause)
         # What has not arrived for certain may be what only the lost memory knew. If it is there
         # after all, its number will tell.
-        for publication, hops in undelivered:
-            self._broker.tell(link, publication, hops)
+        for frame in undelivered:
+            self._broker.tell(link, frame.message, frame.hops)

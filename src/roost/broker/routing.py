@@ -32,10 +32,11 @@ Tell = Callable[[Link, Message], None]
 class Entry:
     """A row of a table. The handle is its number in this broker, for the matcher and the poset."""
 
-    __slots__ = ("announcement", "handle", "hop", "id", "interest")
+    __slots__ = ("announcement", "handle", "hop", "id", "ids", "interest")
 
     def __init__(self, id_: str, handle: int, interest: Interest, hop: Hop) -> None:
         self.id = id_
+        self.ids = (id_,)  # at hand for a delivery
         self.announcement = 0  # of an advertisement: which one of its announcements this is
         self.handle = handle
         self.interest = interest
@@ -92,10 +93,12 @@ class Routing:
 
     # --- events -------------------------------------------------------------------------------------
 
-    def route(self, event: Event, source: Hop) -> tuple[dict[Link, None], dict[Hop, list[str]]]:
+    def route(
+        self, event: Event, source: Hop
+    ) -> tuple[dict[Link, None], dict[Hop, tuple[str, ...]]]:
         """Where an event goes: neighbours, and sessions and modules with what it matches there."""
         links: dict[Link, None] = {}
-        local: dict[Hop, list[str]] = {}
+        local: dict[Hop, tuple[str, ...]] = {}
         entries = self._subscription_handles.entries
         for handle in self._index.match(event).tolist():
             entry = entries[handle]
@@ -104,9 +107,9 @@ class Routing:
                 if hop is not source:
                     links[hop] = None
             elif hop in local:
-                local[hop].append(entry.id)
+                local[hop] += entry.ids
             else:
-                local[hop] = [entry.id]
+                local[hop] = entry.ids
         return links, local
 
     @property

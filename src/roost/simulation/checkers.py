@@ -68,9 +68,9 @@ def in_transit(world: World) -> set[tuple[str, int]]:
     found = set()
     for _, lane, other in lanes(world):
         arrived = other.received if other is not None else lane.acked
-        for number, (message, _) in enumerate(lane.outbox, lane.acked + 1):
-            publication = publication_of(message)
-            if number > arrived and publication is not None:
+        for frame in lane.outbox:
+            publication = publication_of(frame.message)
+            if frame.sequence > arrived and publication is not None:
                 found.add((publication.publisher, publication.sequence))
     for client in world.clients.values():
         for message in client.machine.kept_back:

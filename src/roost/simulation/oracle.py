@@ -84,26 +84,25 @@ class Party:
 class Pending:
     """An event on its way: the subscriptions that it has yet to reach."""
 
-    __slots__ = ("_missing", "published_at")
+    __slots__ = ("_keys", "_missing", "published_at")
 
-    def __init__(self, missing: NDArray[np.int32], published_at: float) -> None:
-        self._missing: NDArray[np.int32] | set[int] = missing
+    def __init__(self, keys: NDArray[np.int32], published_at: float) -> None:
+        # An array until it reaches the first: a tenth of the size of a set, and in front of a broker
+        # that is overloaded there are many.
+        self._keys: NDArray[np.int32] | None = keys
+        self._missing: set[int] = NOTHING
         self.published_at = published_at
 
     @property
     def missing(self) -> set[int]:
-        """Those it has not reached. (Before the first: an array, a tenth of the size. In front of a
-        broker that is overloaded there are many.)"""
-        if not isinstance(self._missing, set):
-            self._missing = set(self._missing.tolist())
+        """Those it has not reached."""
+        if self._keys is not None:
+            self._missing = set(self._keys.tolist())
+            self._keys = None
         return self._missing
 
-    @missing.setter
-    def missing(self, keys: set[int]) -> None:
-        self._missing = keys
-
     def __len__(self) -> int:
-        return len(self._missing)
+        return len(self._missing if self._keys is None else self._keys)
 
 
 class Oracle:
@@ -187,16 +186,16 @@ class Oracle:
         self, party: Party, publication: Publication, names: Collection[str], now: float
     ) -> None:
         """An event reached a client, for its subscriptions of these names."""
-        publisher = publication.publisher
-        identity = (publisher, publication.sequence)
-        pending = self.pending.get(identity)
-        if publication.sequence <= party.last.get(publisher, 0):
+        publisher, sequence = publication.publisher, publication.sequence
+        pending = self.pending.get((publisher, sequence))
+        last = party.last
+        if sequence <= last.get(publisher, 0):
             self._out_of_place(party, publication, pending, now)
             return
-        party.last[publisher] = publication.sequence
-        self.delivered += len(names)
+        last[publisher] = sequence
         missing = pending.missing if pending is not None else NOTHING
         for name in names:
+            self.delivered += 1
             wish = party.wishes.get(name)
             if wish is not None and wish.key in missing:
                 missing.remove(wish.key)
@@ -207,7 +206,7 @@ class Oracle:
                     f" which does not match it, at {now:.3f} s"
                 )
         if pending is not None and not missing:
-            del self.pending[identity]
+            del self.pending[publisher, sequence]
 
     def _out_of_place(
         self, party: Party, publication: Publication, pending: Pending | None, now: float
@@ -250,9 +249,10 @@ class Oracle:
         if not keys:
             return
         for identity, pending in list(self.pending.items()):
-            self.expected -= len(pending.missing & keys)
-            pending.missing -= keys
-            if not pending.missing:
+            missing = pending.missing
+            self.expected -= len(missing & keys)
+            missing -= keys
+            if not missing:
                 del self.pending[identity]
 
     def forgive_everything(self) -> None:

@@ -373,7 +373,7 @@ class World:
                     frame.hops,
                     local,
                     forwarded,
-                    len(publication_bytes(publication)),
+                    len(publication.encoded or publication_bytes(publication)),
                     queueing_s,
                     matching_s,
                     now - publication.published_at,
@@ -491,9 +491,9 @@ class World:
         return any(
             life.machine.routing.spare_entries
             or any(
-                type(message) is Unadvertise
+                type(frame.message) is Unadvertise
                 for link in life.machine.links.values()
-                for message, _ in link.channel.data.outbox
+                for frame in link.channel.data.outbox
             )
             for life in lives
         )
