@@ -163,7 +163,6 @@ def test_what_is_kept_back_outlives_the_connection() -> None:
     assert federation.got("sub") == kept
 
 
-@pytest.mark.xfail(strict=True, reason="moving sends what the application has paused")
 def test_moving_does_not_end_a_pause() -> None:
     federation = pair()
     federation.handle("pub", ev.PauseRequested())
@@ -272,9 +271,6 @@ def test_an_unadvertisement_that_was_on_the_way_is_said_again_behind_its_events(
     federation.check_quiet()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="an unadvertisement that was kept back is not announced again before it"
-)
 def test_an_unadvertisement_that_was_kept_back_still_covers_the_events_before_it() -> None:
     federation = pair()
     federation.handle("pub", ev.PauseRequested())
@@ -287,10 +283,6 @@ def test_an_unadvertisement_that_was_kept_back_still_covers_the_events_before_it
     assert not federation.table("B1", "advertisements")
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the broker takes the session that it has just begun for the one that it forgot",
-)
 @pytest.mark.parametrize("client", ["pub", "sub"])
 def test_the_answer_of_a_broker_that_forgot_may_be_lost(client: str) -> None:
     """The client asks to resume again: what the broker has by now is not the session that it means."""
@@ -357,10 +349,6 @@ def test_an_old_connection_is_not_heard() -> None:
     assert client.state == "attached"
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="what came with SessionEnded, on the old connection, is taken for the new session",
-)
 def test_an_acknowledgement_behind_the_end_of_a_session_is_not_for_the_next() -> None:
     """It acknowledges EndSession; the event that was kept back would be lost."""
     client = attached()

@@ -96,7 +96,6 @@ def test_nobody_is_greeted_on_a_connection_that_came_too_late() -> None:
     assert machine.handle(ev.LinkOpened("B2", 7), 0.0) == [do.Close(7, "no longer neighbours")]
 
 
-@pytest.mark.xfail(strict=True, reason="a second greeting on a connection is not refused")
 def test_nobody_greets_twice() -> None:
     """The first session would think that it still owns a connection that answers for another."""
     machine = broker()

@@ -372,9 +372,6 @@ def test_a_move_goes_on_after_a_cut() -> None:
     federation.check_tables()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="an ending session is forgotten when its client is cut off, marker or not"
-)
 def test_a_session_waits_for_its_marker_while_its_client_is_away() -> None:
     """Else the client has to begin anew, and what was not acknowledged is published twice."""
     federation = crowd()

@@ -246,6 +246,9 @@ class Client:
     def _opened(self, event: ev.LinkOpened) -> None:
         self._connection = event.connection
         self.state = "greeting"
+        self._greet(event.connection)
+
+    def _greet(self, connection: int) -> None:
         greeting = Attach(
             version=PROTOCOL_VERSION,
             client=self.config.client,
@@ -254,7 +257,7 @@ class Client:
             control_received=self.channel.control.received,
             data_received=self.channel.data.received,
         )
-        self._commands.append(Send(event.connection, greeting))
+        self._commands.append(Send(connection, greeting))
 
     def _refused(self, event: ev.LinkRefused) -> None:
         if event.broker == self.broker:
@@ -279,6 +282,13 @@ class Client:
             self._dial()
 
     def _attached(self, greeting: Attached) -> None:
+        if self._begun and not greeting.resumed:
+            # The broker has forgotten us: another session, and all anew.
+            self._begun = False
+            self._sessions += 1
+            assert self._connection is not None
+            self._greet(self._connection)
+            return
         self.state = "attached"
         if not greeting.resumed and self._spoken:
             self._begin()
@@ -296,7 +306,7 @@ class Client:
             unaccepted.append(self._goodbye())  # the broker that had heard it has forgotten
         self._new_channel()
         renamed: dict[str, str] = {}
-        for message in unaccepted:
+        for message in (*unaccepted, *self.kept_back):
             if isinstance(message, Unadvertise):
                 renamed[message.id] = self._new_id()
                 self._announce(renamed[message.id], self._withdrawn[message.id])
@@ -318,9 +328,11 @@ class Client:
                 self._push(Unadvertise(id_, message.cause))
             else:
                 self._push(message)
-        for message in self.kept_back:
+        for place, message in enumerate(self.kept_back):
             if isinstance(message, Unadvertise):
-                self._withdrawn[message.id] = withdrawn[message.id]
+                id_ = renamed[message.id]
+                self._withdrawn[id_] = withdrawn[message.id]
+                self.kept_back[place] = Unadvertise(id_, message.cause)
 
     def _announce(self, id_: str, advertisement: Advertisement) -> None:
         self._push(Advertise(id_, advertisement, f"{self.config.client} begins anew"))
@@ -353,7 +365,7 @@ class Client:
         # The old broker has all data up to EndSession. The new session begins from the dictionaries,
         # which hold what was asked for since then, and goes on with what was kept back.
         self._new_channel()
-        while self.kept_back:
+        while self.kept_back and not self._paused:
             self._push(self.kept_back.popleft())
         if self._leaving:
             self._push(self._goodbye())
@@ -371,6 +383,8 @@ class Client:
             return
         try:
             for parcel in event.parcels:
+                if event.connection != self._connection:
+                    return  # we have hung up: the rest is of a session that is over
                 if type(parcel) is not Frame:
                     self._greeting_or_ack(parcel)
                     continue

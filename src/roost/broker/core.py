@@ -191,7 +191,7 @@ class Broker:
         if isinstance(peer, Link):
             peer.greeted = False
             self.linking.dial_later(peer)
-        elif peer.ending and not peer.channel.data.outbox:
+        elif peer.ended and not peer.channel.data.outbox:
             self.hosting.forget(peer, "it has left")
         else:
             self._commands.append(SetTimer(f"linger:{peer.name}", self.config.linger_s))
@@ -246,6 +246,8 @@ class Broker:
             peer.channel.acknowledged(parcel)
             if isinstance(peer, Link):
                 self.room_again(peer)
+        elif peer is not None and (isinstance(peer, Session) or peer.greeted):
+            raise RemoteProtocolError(f"{type(parcel).__name__} came after a greeting")
         elif isinstance(parcel, LinkHello):
             self.linking.greet(connection, parcel)
         elif isinstance(parcel, Attach):

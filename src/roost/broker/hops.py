@@ -84,7 +84,7 @@ class Link(Hop):
 class Session(Hop):
     """A client, also while it is away."""
 
-    __slots__ = ("channel", "client", "connection", "dropped", "ending")
+    __slots__ = ("channel", "client", "connection", "dropped", "ended", "ending")
 
     is_session = True
 
@@ -94,6 +94,7 @@ class Session(Hop):
         self.channel = Channel(self.key, journal)
         self.connection: int | None = None
         self.ending = False  # it has said goodbye, or was told to go
+        self.ended = False  # it was told so: nothing else will be said
         self.dropped = 0  # deliveries that were not kept, and that it has not been told of
 
     @property

@@ -53,6 +53,10 @@ class Hosting:
             self.forget(session, "it was left behind")
             session = None
         resumed = session is not None
+        if session is None and greeting.resume:
+            # Not one under the same name: if this answer is lost, the client would take it for its own.
+            self._broker.command(Send(connection, Attached(greeting.session, False, 0, 0)))
+            return
         if session is None:
             better = self._broker.modules.place(greeting.client, self._broker.now)
             if better is not None:
@@ -75,11 +79,12 @@ class Hosting:
         self._broker.command(Send(connection, answer))
         self._broker.drop(connection, answer.reason)
 
-    def new(self, name: str, client: str) -> Session:
+    def new(self, name: str, client: str, *, ending: bool = False) -> Session:
         session = Session(name, client, self._broker.journal)
+        session.ending = ending
         self._broker.sessions[name] = session
         if self._broker.journal is not None:
-            self._broker.journal.put("session", name, value=(client, False))
+            self._broker.journal.put("session", name, value=(client, ending))
         return session
 
     def forget(self, session: Session, reason: str) -> None:
@@ -123,7 +128,7 @@ class Hosting:
             life = f"{broker.config.broker}/{broker.incarnation}"
             broker.draining.begin(f"{life}/{broker.drains}/{session.name}", message.cause)
         else:
-            self._broker.tell(session, SessionEnded("goodbye"))
+            self._say_ended(session, "goodbye")
 
     def _mark_ending(self, session: Session, cause: str) -> None:
         """Nothing is for it any more, except what is on the way."""
@@ -135,7 +140,11 @@ class Hosting:
     def drained(self, id_: str) -> None:
         session = self._broker.sessions.get(id_.split("/", 3)[3])
         if session is not None:
-            self._broker.tell(session, SessionEnded("everything that you published has passed"))
+            self._say_ended(session, "everything that you published has passed")
+
+    def _say_ended(self, session: Session, reason: str) -> None:
+        session.ended = True
+        self._broker.tell(session, SessionEnded(reason))
 
     def redirect(self, client: str, broker: str, cause: str) -> None:
         """Ask every session of a client to move to another broker."""
@@ -169,4 +178,4 @@ class Hosting:
         elif not session.ending:
             self._mark_ending(session, f"{session.client} is too slow")
             bound = self._broker.config.session_outbox_max
-            self._broker.tell(session, SessionEnded(f"more than {bound:,} deliveries were waiting"))
+            self._say_ended(session, f"more than {bound:,} deliveries were waiting")

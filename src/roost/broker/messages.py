@@ -184,7 +184,12 @@ class Attach(Struct, frozen=True, gc=False):
 
 
 class Attached(Struct, frozen=True, gc=False):
-    """The broker's answer. Not `resumed`: start from nothing, with a new channel."""
+    """The broker's answer. Not `resumed`: start from nothing, with a new channel.
+
+    Somebody who asked to resume a session that is not known is not attached by this answer: it has to
+    greet once more, for a new session under another name. So no broker ever holds a session whose client
+    may not know that it is new.
+    """
 
     session: str
     resumed: bool

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from roost.broker.commands import StoreKey
 from roost.broker.hops import Hop, Inside, Link
+from roost.broker.messages import SessionEnded
 from roost.broker.spares import Kind
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
         link.peer_incarnation = peer_incarnation
         hops[link.key] = link
     for (name,), (client, ending) in kinds.get("session", {}).items():
-        session = broker.hosting.new(str(name), client)
-        session.ending = ending
+        session = broker.hosting.new(str(name), client, ending=ending)
         hops[session.key] = session
 
     for kind in ("adv", "sub"):
@@ -56,6 +56,8 @@ def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
                 {str(id_): number for (_, kind, id_), number in told if kind == "adv"},
             )
     restore_channels(hops, kinds)
+    for session in broker.sessions.values():
+        session.ended = any(type(f.message) is SessionEnded for f in session.channel.data.outbox)
     broker.draining.restore(kinds.get("drain", {}))
     for hop in hops.values():
         if isinstance(hop, Inside):
