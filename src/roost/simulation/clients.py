@@ -89,24 +89,25 @@ class SimulatedClient:
 
     def deliver(self, connection: int, frame: Frame, time: float) -> None:
         """A delivery that arrives at `time`, of which this moment is not the first."""
+        hand = self.machine.take(connection, frame)
+        if hand is None:
+            self.handle(Received(connection, (frame,)), time)
+            return
+        publication = hand.publication
+        self.world.oracle.arrived(self.party, publication, hand.subscriptions, time)
+        self.world.delays.fresh.append(time - publication.published_at)
+
+    def handle(self, event: object, time: float | None = None) -> None:
+        """Something happens. `time`: when, of deliveries, if not just now."""
         world = self.world
-        for command in self.machine.handle(Received(connection, (frame,)), world.clock.now):
+        now = world.clock.now
+        if time is None:
+            time = now
+        for command in self.machine.handle(event, now):
             if type(command) is Hand:
                 publication = command.publication
                 world.oracle.arrived(self.party, publication, command.subscriptions, time)
                 world.delays.fresh.append(time - publication.published_at)
-            else:
-                self._execute(command)
-
-    def handle(self, event: object) -> None:
-        """Whatever else happens; a delivery may be among it, after a reconnection."""
-        world = self.world
-        now = world.clock.now
-        for command in self.machine.handle(event, now):
-            if isinstance(command, Hand):
-                publication = command.publication
-                world.oracle.arrived(self.party, publication, command.subscriptions, now)
-                world.delays.fresh.append(now - publication.published_at)
             else:
                 self._execute(command)
 

@@ -160,6 +160,7 @@ class Life:
         "machine",
         "meter",
         "name",
+        "network",
         "over",
         "world",
     )
@@ -169,6 +170,7 @@ class Life:
         self.name = host.name
         self.world = host.world
         self.clock = host.world.clock
+        self.network = host.world.network
         self.machine = Broker(config, host.modules)
         self.over = False
         self.control: deque[tuple[int, Frame]] = deque()
@@ -190,11 +192,12 @@ class Life:
         elif parcel.priority == DATA:
             if type(parcel.message) is Publication:
                 self.meter.arrived += 1
+            now = self.clock.now
             if self._busy or self._paused:
-                self.data.append((self.clock.now, connection.id, parcel))
+                self.data.append((now, connection.id, parcel))
                 self._serve_next()
             else:
-                self._serve(self.clock.now, connection.id, parcel)
+                self._serve(now, connection.id, parcel)
         elif self._busy:
             self.control.append((connection.id, parcel))
         else:
@@ -335,7 +338,7 @@ class Life:
             self._control_free_at = departure
         if self.world.storybook is not None:
             self.world.said(host.name, connection, parcel)
-        self.world.network.send(self, connection, parcel, departure)
+        self.network.send(self, connection, parcel, departure)
 
     def _deliver(self, command: Deliver) -> None:
         """To all clients here, one after the other: one event, when the last has gone out."""

@@ -59,7 +59,10 @@ class Connection:
         self.latency_s = latency_s
         self.extra_s = 0.0  # while a spike of delay lasts
         self.open = True
-        self.pipes = {ends[0]: Pipe(self, ends[1]), ends[1]: Pipe(self, ends[0])}
+        self.pipes = (Pipe(self, ends[1]), Pipe(self, ends[0]))  # from each end
+
+    def pipe_from(self, end: Actor) -> Pipe:
+        return self.pipes[0] if self.ends[0] is end else self.pipes[1]
 
 
 class Network:
@@ -109,7 +112,7 @@ class Network:
         connection = self.connections.get(connection_id)
         if connection is None:
             return
-        pipe = connection.pipes[sender]
+        pipe = connection.pipes[0] if connection.ends[0] is sender else connection.pipes[1]
         arrival = departure + connection.latency_s + connection.extra_s
         if type(parcel) is Frame and parcel.priority == DATA:
             # Data never overtakes: control may go ahead where messages queue, not on the wire.
@@ -154,7 +157,7 @@ class Network:
         """Close in order: the other end hears of it behind what was sent."""
         connection = self.connections.get(connection_id)
         if connection is not None:
-            pipe = connection.pipes[closer]
+            pipe = connection.pipe_from(closer)
             arrival = max(departure + connection.latency_s, pipe.last_control, pipe.last_data)
             self.clock.at(arrival, self._closed, connection, pipe.receiver, reason)
 

@@ -84,25 +84,25 @@ class Party:
 class Pending:
     """An event on its way: the subscriptions that it has yet to reach."""
 
-    __slots__ = ("_keys", "_missing", "published_at")
+    __slots__ = ("_keys", "missing", "published_at")
 
     def __init__(self, keys: NDArray[np.int32], published_at: float) -> None:
         # An array until it reaches the first: a tenth of the size of a set, and in front of a broker
         # that is overloaded there are many.
         self._keys: NDArray[np.int32] | None = keys
-        self._missing: set[int] = NOTHING
+        self.missing: set[int] | None = None
         self.published_at = published_at
 
-    @property
-    def missing(self) -> set[int]:
-        """Those it has not reached."""
-        if self._keys is not None:
-            self._missing = set(self._keys.tolist())
+    def open(self) -> set[int]:
+        """Those it has not reached, as the set that `missing` is from now on."""
+        if self.missing is None:
+            assert self._keys is not None
+            self.missing = set(self._keys.tolist())
             self._keys = None
-        return self._missing
+        return self.missing
 
     def __len__(self) -> int:
-        return len(self._missing if self._keys is None else self._keys)
+        return len(self.open() if self._keys is None else self._keys)
 
 
 class Oracle:
@@ -193,7 +193,7 @@ class Oracle:
             self._out_of_place(party, publication, pending, now)
             return
         last[publisher] = sequence
-        missing = pending.missing if pending is not None else NOTHING
+        missing = NOTHING if pending is None else pending.missing or pending.open()
         for name in names:
             self.delivered += 1
             wish = party.wishes.get(name)
@@ -212,7 +212,7 @@ class Oracle:
         self, party: Party, publication: Publication, pending: Pending | None, now: float
     ) -> None:
         late = pending is not None and any(
-            self._wishes[key].party is party for key in pending.missing if key in self._wishes
+            self._wishes[key].party is party for key in pending.open() if key in self._wishes
         )
         if late:
             self.reordered += 1
@@ -249,7 +249,7 @@ class Oracle:
         if not keys:
             return
         for identity, pending in list(self.pending.items()):
-            missing = pending.missing
+            missing = pending.open()
             self.expected -= len(missing & keys)
             missing -= keys
             if not missing:
@@ -287,7 +287,7 @@ class Oracle:
             if in_transit(publisher, sequence):
                 continue
             self.lost += len(pending)
-            missing = [self._wishes[key] for key in sorted(pending.missing)]
+            missing = [self._wishes[key] for key in sorted(pending.open())]
             self._violation(
                 f"{publisher}:{sequence}, published at {pending.published_at:.3f} s, never reached "
                 + ", ".join(f"{wish.party.name} ({wish.name})" for wish in missing[:5])

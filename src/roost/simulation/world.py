@@ -33,6 +33,7 @@ from roost.simulation.overlay import Overlay
 from roost.simulation.settings import Settings
 from roost.simulation.workload_check import MAIN
 from roost.traces import TraceWriter
+from roost.traces.writer import ROWS_A_BATCH
 from roost.wire import publication_bytes
 
 # How often to look whether everything has settled, while something has not.
@@ -364,7 +365,8 @@ class World:
         self.publications_sent += forwarded
         if self.trace is not None:
             now = self.clock.now
-            self.trace.deliveries.append(
+            rows = self.trace.deliveries
+            rows.append(
                 (
                     now,
                     publication.publisher,
@@ -379,6 +381,8 @@ class World:
                     now - publication.published_at,
                 )
             )
+            if len(rows) >= ROWS_A_BATCH:
+                self.trace.flush_if_full("deliveries")
 
     def told(self, client: SimulatedClient, tell: Tell) -> None:
         """A client tells its application something."""
@@ -435,8 +439,6 @@ class World:
         for host in self.hosts.values():
             if host.life is not None:
                 host.life.sample()
-        if self.trace is not None:
-            self.trace.flush_if_full("deliveries")
         self.delays.flush()
         self.clock.after(self.settings.load_period_s, self._sample)
 

@@ -51,6 +51,7 @@ _ARRAY: Final = 0x90
 _UINT32, _UINT64 = 0xCE, 0xCF
 _UINT32_MAX: Final = 0xFFFF_FFFF
 _FIXINT_MAX: Final = 0x7F  # up to here a number is its own mark
+_FIXSTR_MAX: Final = 31  # up to here the mark of a string holds its length
 
 _pack_head = _HEAD.pack
 _pack_uint32 = struct.Struct(">BI").pack
@@ -138,9 +139,12 @@ def decode(body: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> Parcel:
     return decoder_for(limits).decode(body)
 
 
-@lru_cache(maxsize=65_536)
 def _ids_size(subscriptions: tuple[str, ...]) -> int:
-    """Those of a client are the same for most of its deliveries."""
+    """How many bytes the ids of subscriptions take: mostly one, and short."""
+    if len(subscriptions) == 1:
+        (only,) = subscriptions
+        if only.isascii() and len(only) <= _FIXSTR_MAX:
+            return len(only) + 2
     return len(_encode(subscriptions))
 
 
