@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roost.bench import match
+from roost.bench import match, sim
 from roost.cli import bench
 from tests.cli.support import Roost
 
@@ -43,13 +43,17 @@ def test_without_a_command_all_run(roost: Roost, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(bench, "MATCH_RUNS", runs)
     monkeypatch.setattr(bench, "EVENTS", 10)
     monkeypatch.setattr(bench, "POSET_SUBSCRIPTIONS", 70)
+    monkeypatch.setattr(bench, "SIM_BROKERS", 3)
+    monkeypatch.setattr(bench, "SIM_SUBSCRIBERS", 80)
+    monkeypatch.setattr(sim, "run", functools.partial(sim.run, grow=False, slice_hops=20))
     ran = roost("bench", "--json")
     assert ran.code == 0
     assert ran.out.count("\n") == 1
     assert ran.json["bench"] == "all"
-    assert [run["subscriptions"] for run in ran.json["config"]["runs"]] == [40, 50, 60, 70]
+    assert [run["subscriptions"] for run in ran.json["config"]["runs"]] == [40, 50, 60, 70, 80]
     assert {name.rpartition("/")[0] for name in ran.json["ratios"]} == {
         "poset/stock/70",
+        "sim/tree/80",
         *(f"match/{workload}/{n}" for workload, n, _ in runs),
     }
 

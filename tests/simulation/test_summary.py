@@ -23,7 +23,8 @@ from roost.simulation.summary import (
 from roost.simulation.workload_file import Workload, parse_workload
 from roost.simulation.world import World
 from roost.traces import TraceWriter, read_table
-from roost.traces.writer import to_table
+from roost.traces.columns import Columns
+from roost.traces.schemas import SCHEMAS
 
 CHAIN = """
 0 federation set durability on
@@ -131,7 +132,10 @@ def test_overload_is_counted_from_where_it_stayed() -> None:
         for step, pair in enumerate([(2, 0), (0.5, 2), (1.1, 1.5), (3, 1.0), (0, 0)], 1)
         for broker, utilisation in zip(("B0", "B1"), pair, strict=True)
     ]
-    table = to_table("loads", rows)
+    columns = Columns(SCHEMAS["loads"])
+    for row in rows:
+        columns.add(row)
+    table = columns.take()
     assert overloaded_since(table, 40) == {"B0": 30.0}
     assert overloaded_since(table, 30) == {"B0": 30.0, "B1": 20.0}
     assert overloaded_since(table, 50) == {}

@@ -15,7 +15,7 @@ from msgspec import Struct, msgpack
 from roost.broker import messages
 from roost.broker.messages import DATA, Ack, Delivery, Frame, Message, Parcel, Publication
 from roost.language import Event
-from roost.wire import WireError, decode, delivery_size, encode, kinds, publication_bytes, size_of
+from roost.wire import WireError, decode, delivery_sizes, encode, kinds, publication_bytes, size_of
 from tests.wire.strategies import (
     frames,
     messages_by_kind,
@@ -74,7 +74,7 @@ def test_size_of_a_delivery(
     publication: Publication, sequence: int, hops: int, subscriptions: tuple[str, ...]
 ) -> None:
     frame = Frame(DATA, sequence, Delivery(publication, subscriptions), hops)
-    assert delivery_size(publication, sequence, hops, subscriptions) == len(encode(frame))
+    assert delivery_sizes(publication, [frame, frame]) == [len(encode(frame))] * 2
 
 
 def test_the_size_of_a_frame_does_not_depend_on_its_number() -> None:

@@ -26,8 +26,8 @@ assert index.match(parse_event("[class,'STOCK'],[volume,400000]")).tolist() == [
 
 def start_up_s() -> float:
     """From starting Python to the first answer, with warm caches."""
-    _run(_FIRST_MATCH)
-    return min(elapsed_s(lambda: _run(_FIRST_MATCH)) for _ in range(STARTS))
+    run_child(_FIRST_MATCH)
+    return min(elapsed_s(lambda: run_child(_FIRST_MATCH)) for _ in range(STARTS))
 
 
 def resident_growth(workload: str, subscriptions: int, seed: int) -> int | None:
@@ -35,7 +35,9 @@ def resident_growth(workload: str, subscriptions: int, seed: int) -> int | None:
     if not Path("/proc/self/statm").exists():
         return None
     arguments = f"{workload!r}, {subscriptions}, {seed}"
-    return int(_run(f"from roost.bench.fresh import measure_growth; measure_growth({arguments})"))
+    return int(
+        run_child(f"from roost.bench.fresh import measure_growth; measure_growth({arguments})")
+    )
 
 
 def measure_growth(workload: str, subscriptions: int, seed: int) -> None:
@@ -47,20 +49,22 @@ def measure_growth(workload: str, subscriptions: int, seed: int) -> None:
     for template in workload_of(workload, seed, WARM_UP, 1).templates:
         small.add_columns(*template)
     gc.collect()
-    before = _resident()
+    before = resident_bytes()
     for template in load.templates:
         index.add_columns(*template)
     gc.collect()
-    print(_resident() - before)
+    print(resident_bytes() - before)
     assert (len(small), len(index)) == (WARM_UP, subscriptions)
 
 
-def _resident() -> int:
+def resident_bytes() -> int:
+    """The memory that this process has now."""
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _run(code: str) -> str:
+def run_child(code: str) -> str:
+    """What a fresh interpreter prints that runs this."""
     child = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )

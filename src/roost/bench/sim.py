@@ -1,13 +1,15 @@
 """The simulator benchmark: publication hops a second, and how their cost grows.
 
-A *hop* is a publication that a broker takes from its input queue, matches and routes; what it delivers to its own
-clients is part of it. The world is a balanced binary tree with the thesis' publishers and subscribers, checked by the
-oracle as always, with traces on unless said otherwise. Each run has a process of its own, so that none inherits
-another's memory, and begins when everybody has joined and published.
+A *hop* is a publication that a broker takes from its input queue, matches and routes; what it delivers to
+its own clients is part of it. The world is a balanced binary tree with the thesis' publishers and
+subscribers, a quarter of them without traffic (001 section 5.2.1), checked by the oracle as always, with
+traces on unless said otherwise. Each run has a process of its own, so that none inherits another's
+memory, and is measured when everybody has joined and published.
 
-Baselines, in the same run: the same world without traces; and with one planned event for each delivery instead of
-one for all clients of a broker. Growth is shown for brokers at the same number of subscriptions, and for subscriptions
-at the same number of brokers. A hop among more brokers finds less of what it needs in the processor's caches.
+Baselines, in the same run: the same world without traces; and with one planned event for each delivery
+instead of one for all clients of a broker. Growth is shown for brokers at the same number of
+subscriptions, and for subscriptions at the same number of brokers. A hop in a larger world finds less of
+what it needs in the processor's caches.
 """
 
 from __future__ import annotations
@@ -26,18 +28,21 @@ import msgspec
 from roost.bench.fresh import resident_bytes, run_child
 from roost.bench.machine import commit, machine
 from roost.bench.report import Result, Table
+from roost.bench.sizes import SIM_BROKERS as BROKERS
+from roost.bench.sizes import SIM_SUBSCRIBERS as SUBSCRIBERS
 from roost.bench.timing import Say, silent
 from roost.broker.messages import Frame
 from roost.simulation.generators import generate
 from roost.simulation.network import Network
-from roost.simulation.run import check, rest, run
+from roost.simulation.pages import use_large_pages
+from roost.simulation.run import check, rest
+from roost.simulation.run import run as run_world
 from roost.simulation.settings import Settings, settings_with
 from roost.simulation.statements import Set, Statement
 from roost.simulation.world import World
 from roost.traces import TraceWriter, read_table
 
-BROKERS = 63
-SUBSCRIBERS = 2_000
+ZERO_TRAFFIC = 0.25
 GROWTH_BROKERS = (10, 100, 1_000)
 GROWTH_SUBSCRIBERS = (200, 2_000, 20_000)
 LARGE = (1_000, 100_000)  # brokers, subscribers
@@ -89,8 +94,13 @@ def measure(
 ) -> None:
     """Runs in the child: prints what it measured, as JSON."""
     if not batched:
-        Network.fan_out = one_event_a_delivery  # type: ignore[method-assign]
-    sizes = {"brokers": str(brokers), "subscribers": str(subscribers), "until_s": "1000000"}
+        Network.fan_out = one_event_a_delivery  # type: ignore[method-assign,assignment]
+    sizes = {
+        "brokers": str(brokers),
+        "subscribers": str(subscribers),
+        "zero_traffic": str(ZERO_TRAFFIC),
+        "until_s": "1000000",
+    }
     statements = generate("tree", seed, sizes)
     with tempfile.TemporaryDirectory() as folder:
         trace = TraceWriter(Path(folder), "bench") if traced else None
@@ -101,6 +111,7 @@ def measure(
         del statements
         gc.collect()
         gc.freeze()
+        use_large_pages()
         rates: list[float] = []
         first_hops, first_deliveries = world.hops, world.oracle.delivered
         memory = []
@@ -137,7 +148,7 @@ def measure_local(seed: int) -> None:
         with TraceWriter(Path(folder), "bench") as trace:
             start = time.perf_counter()
             world = world_of(statements, trace)
-            run(world, until)
+            run_world(world, until)
             wall_s = time.perf_counter() - start
             checks = check(world, rested=False)
         loads = read_table(trace.paths["loads"]).to_pylist()
@@ -175,7 +186,7 @@ def child(
     return msgspec.json.decode(printed, type=Measured)
 
 
-def run_bench(
+def run(
     brokers: int,
     subscribers: int,
     seed: int,

@@ -7,5 +7,8 @@ SUBSCRIPTIONS = 40_000
 
 POSET_SUBSCRIPTIONS = 100_000
 
+SIM_BROKERS = 63
+SIM_SUBSCRIBERS = 2_000
+
 # What `roost bench` runs of the match benchmark: workload, subscriptions, subscriptions replaced/s.
 MATCH_RUNS = (("bluedove", 40_000, 0), ("stock", 100_000, 0), ("stock", 1_000_000, 10_000))

@@ -424,11 +424,11 @@ class Client:
         else:
             raise RemoteProtocolError(f"{type(parcel).__name__} is not for a client to hear")
 
-    def take(self, connection: int, frame: Frame) -> Hand | None:
+    def take(self, connection: int, frame: Frame) -> tuple[str, ...] | None:
         """The short way for what is most of a client's work: the next delivery, and nothing else to do.
 
-        What there is to hand to the application. With None it was not that simple: `handle` it. The two
-        ways end in the same state.
+        The application's names of what it is for: what `Hand` says. With None it was not that simple:
+        `handle` it. The two ways end in the same state.
         """
         lane = self.channel.data
         if (
@@ -449,7 +449,7 @@ class Client:
             return None
         lane.received = frame.sequence
         self._seen[publisher] = sequence
-        return Hand(publication, names)
+        return names
 
     def _delivered(self, delivery: Delivery) -> None:
         publication = delivery.publication

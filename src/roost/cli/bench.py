@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from roost.bench.sizes import EVENTS, MATCH_RUNS, POSET_SUBSCRIPTIONS, SEED, SUBSCRIPTIONS
+from roost.bench.sizes import (
+    EVENTS,
+    MATCH_RUNS,
+    POSET_SUBSCRIPTIONS,
+    SEED,
+    SIM_BROKERS,
+    SIM_SUBSCRIBERS,
+    SUBSCRIPTIONS,
+)
 from roost.cli.console import people, print_json
 
 if TYPE_CHECKING:
@@ -35,6 +43,12 @@ Examples:
   roost bench poset --subscriptions 10000 --json
 """
 
+SIM_EXAMPLES = """\b
+Examples:
+  roost bench sim
+  roost bench sim --brokers 20 --subscribers 500 --no-growth --json
+"""
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Write = Annotated[
     Path | None,
@@ -58,6 +72,7 @@ def register(app: typer.Typer) -> None:
     bench.callback()(run_all)
     bench.command("match", epilog=MATCH_EXAMPLES)(run_match)
     bench.command("poset", epilog=POSET_EXAMPLES)(run_poset)
+    bench.command("sim", epilog=SIM_EXAMPLES)(run_sim)
     app.add_typer(bench, name="bench")
 
 
@@ -71,7 +86,7 @@ def run_all(
                 f"give options after the command: roost bench {context.invoked_subcommand} --json"
             )
         return
-    from roost.bench import match, poset
+    from roost.bench import match, poset, sim
     from roost.bench.report import merged
     from roost.bench.timing import progress
 
@@ -86,6 +101,10 @@ def run_all(
         result = poset.run(POSET_SUBSCRIPTIONS, seed, say)
     results.append(result)
     publish(result, poset.table(result), write, quiet=json_)
+    with progress() as say:
+        result = sim.run(SIM_BROKERS, SIM_SUBSCRIBERS, seed, say)
+    results.append(result)
+    publish(result, sim.table(result), write, quiet=json_)
     if json_:
         print_json(merged(results))
 
@@ -131,6 +150,28 @@ def run_poset(
     with progress() as say:
         result = poset.run(subscriptions, seed, say)
     publish(result, poset.table(result), write, quiet=json_)
+    if json_:
+        print_json(result)
+
+
+def run_sim(
+    brokers: Annotated[int, typer.Option(min=2, help="How many.")] = SIM_BROKERS,
+    subscribers: Annotated[int, typer.Option(min=1, help="How many.")] = SIM_SUBSCRIBERS,
+    seed: Seed = SEED,
+    growth: Annotated[
+        bool, typer.Option(help="Also smaller and larger worlds, which takes minutes.")
+    ] = True,
+    json_: Json = False,
+    write: Write = None,
+) -> None:
+    """Measure the simulator: publication hops a second, and how they grow."""
+    from roost.bench import sim
+    from roost.bench.timing import progress
+
+    check_writable(write)
+    with progress() as say:
+        result = sim.run(brokers, subscribers, seed, say, grow=growth)
+    publish(result, sim.table(result), write, quiet=json_)
     if json_:
         print_json(result)
 

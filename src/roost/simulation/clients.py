@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roost.broker.client import Client, ClientConfig
 from roost.broker.commands import CancelTimer, Close, Command, Hand, OpenLink, Send, SetTimer, Tell
@@ -89,13 +89,15 @@ class SimulatedClient:
 
     def deliver(self, connection: int, frame: Frame, time: float) -> None:
         """A delivery that arrives at `time`, of which this moment is not the first."""
-        hand = self.machine.take(connection, frame)
-        if hand is None:
+        names = self.machine.take(connection, frame)
+        if names is None:
             self.handle(Received(connection, (frame,)), time)
             return
-        publication = hand.publication
-        self.world.oracle.arrived(self.party, publication, hand.subscriptions, time)
-        self.world.delays.fresh.append(time - publication.published_at)
+        delivery: Any = frame.message
+        publication = delivery.publication
+        world = self.world
+        world.oracle.arrived(self.party, publication, names, time)
+        world.delays.fresh.append(time - publication.published_at)
 
     def handle(self, event: object, time: float | None = None) -> None:
         """Something happens. `time`: when, of deliveries, if not just now."""

@@ -52,7 +52,7 @@ from roost.broker.events import (
 )
 from roost.broker.messages import DATA, Frame, Parcel, Publication
 from roost.simulation.network import Connection
-from roost.wire import delivery_size, size_of
+from roost.wire import delivery_sizes, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -227,7 +227,8 @@ class Life:
         if type(message) is Publication:
             self.world.visited(self, frame, message, begun - arrived, now - begun)
         self.execute(commands)
-        self._serve_next()
+        if self.data or self.control:
+            self._serve_next()
 
     def _serve_next(self) -> None:
         while self.control and not self._busy:
@@ -324,7 +325,7 @@ class Life:
         size = size_of(parcel)
         now = self.clock.now
         host = self.host
-        takes = size / host.bytes_per_s * host.slowness
+        takes = size * host.slowness / host.bytes_per_s
         meter = self.meter
         meter.messages_out += 1
         meter.bytes_out += size
@@ -346,22 +347,19 @@ class Life:
         host = self.host
         per_byte = host.slowness / host.bytes_per_s
         time = self._free_at if self._free_at > now else now
-        meter = self.meter
-        total = 0
+        sizes = delivery_sizes(command.publication, [frame for _, frame in command.frames])
         times: list[float] = []
         latency_s = self.world.client_latency_s
-        for _, frame in command.frames:
-            delivery: Any = frame.message
-            size = delivery_size(
-                command.publication, frame.sequence, frame.hops, delivery.subscriptions
-            )
-            total += size
-            meter.output_wait_s += time - now
+        waited = 0.0
+        for size in sizes:
+            waited += time
             time += size * per_byte
             times.append(time + latency_s)
         self._free_at = time
-        meter.messages_out += len(times)
-        meter.bytes_out += total
+        meter = self.meter
+        meter.output_wait_s += waited - len(sizes) * now
+        meter.messages_out += len(sizes)
+        meter.bytes_out += sum(sizes)
         world = self.world
         if world.storybook is not None:
             for connection, frame in command.frames:

@@ -10,12 +10,16 @@ from roost.errors import UserError
 from roost.simulation import statements as st
 from roost.simulation.checkers import check_accounts, check_queues, check_routing, in_transit
 from roost.simulation.faults import NETWORK, stage_of
+from roost.simulation.pages import use_large_pages
 from roost.simulation.workload_check import refusal
 from roost.simulation.workload_file import Workload
 from roost.simulation.world import World
 
 # How often progress is reported, as a share of the run.
 STEPS = 200
+# In a world of so many clients it pays to have large pages, once most of them are there.
+LARGE_WORLD = 500
+LARGE_PAGES_AT = (STEPS // 20, STEPS // 4)
 # Without an end in the workload it comes so long after the last statement.
 AFTERWARDS_S = 60.0
 # What a run may take, after its end, to come to rest.
@@ -59,6 +63,8 @@ def run(world: World, until: float, progress: Callable[[float], None] = lambda _
     for step in range(1, STEPS + 1):
         world.run(until * step / STEPS)
         progress(until * step / STEPS)
+        if step in LARGE_PAGES_AT and len(world.clients) >= LARGE_WORLD:
+            use_large_pages()
 
 
 def end_of(workload: Workload) -> float:

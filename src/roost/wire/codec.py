@@ -25,7 +25,7 @@ around it is a sum.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache, reduce
 from operator import or_
 from typing import Any, Final
@@ -120,18 +120,28 @@ def size_of(parcel: Parcel) -> int:
             size = len(message.encoded or publication_bytes(message))
             return _head_size(parcel.sequence, parcel.hops) + size
         if type(message) is Delivery:
-            return delivery_size(
-                message.publication, parcel.sequence, parcel.hops, message.subscriptions
+            size = len(message.publication.encoded or publication_bytes(message.publication))
+            return (
+                _head_size(parcel.sequence, parcel.hops) + _ids_size(message.subscriptions) + size
             )
     return len(encode(parcel))
 
 
-def delivery_size(
-    publication: Publication, sequence: int, hops: int, subscriptions: tuple[str, ...]
-) -> int:
-    """How many bytes a frame with this delivery takes, without making either."""
-    size = len(publication.encoded or publication_bytes(publication))
-    return _head_size(sequence, hops) + _ids_size(subscriptions) + size
+def delivery_sizes(publication: Publication, frames: Iterable[Frame]) -> list[int]:
+    """The same for many deliveries of one publication: what they have in common is measured once."""
+    body = len(publication.encoded or publication_bytes(publication))
+    usual = body + _HEAD_SIZE
+    sizes = []
+    for frame in frames:
+        ids = frame.message.subscriptions  # type: ignore[attr-defined]  # they are deliveries
+        if len(ids) == 1 and len(ids[0]) <= _FIXSTR_MAX and ids[0].isascii():
+            size = usual + len(ids[0]) + 2
+        else:
+            size = usual + _ids_size(ids)
+        if frame.sequence > _UINT32_MAX or frame.hops > _FIXINT_MAX:
+            size += _head_size(frame.sequence, frame.hops) - _HEAD_SIZE
+        sizes.append(size)
+    return sizes
 
 
 def decode(body: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> Parcel:
