@@ -7,11 +7,20 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from roost.broker.story import Chapter
 from roost.cli import demo
+from roost.cli import demo_federation as federation
 from roost.language import contradictions
 from roost.matching import Naive
+from roost.simulation.fuzz import Scenario, fuzz
+from roost.simulation.run import Checks
+from roost.simulation.statements import CrashBroker
+from roost.simulation.world import World
 from tests.cli.support import Roost
+
+TRY_NEXT = [line for line in demo.NEXT.splitlines() if "covers" in line or "topology" in line]
 
 
 @pytest.fixture
@@ -32,8 +41,14 @@ def test_the_demo_shows_everything(roost: Roost) -> None:
         "Why yahoo-dip does not get event 4",
         "30.62 is not less than 30.5",
         "How fast",
+        "    subscribe sub2/1 a > 9    sub2 -> B3 -> B2\n",  # and no farther: sub1's covers it
+        "    subscribe sub2/1 a > 9    B2 -> B1\n    unsubscribe sub1/1        B2 -> B1\n",
+        "    publish P:3 [a,3]         P -> B1\n",
+        f"random scenario {federation.SEED}",
+        "  checked         lost 0, doubled 0, reordered 0, unwanted 0,",
         "What to try next",
         "roost match --subscriptions subscriptions.ndjson --events events.ndjson",
+        f"roost sim fuzz --first {federation.SEED} --seeds 1",
     ):
         assert words in ran.out
     assert max(map(len, ran.out.splitlines())) <= 110
@@ -59,6 +74,48 @@ def test_the_sample_is_worth_showing() -> None:
     assert ids.index(demo.NEAR_MISS[0]) not in matched[demo.NEAR_MISS[1]]
 
 
+def test_the_figure_is_told_in_steps() -> None:
+    steps = federation.steps_of(demo.text(federation.FIGURE))
+    assert [(step.title[:2], step.at) for step in steps] == [(f"{n}:", n) for n in range(1, 7)]
+
+
+def test_whoever_says_the_same_in_turn_shares_a_row() -> None:
+    said = [
+        ("P", "B1", "x"),
+        ("B1", "B2", "x"),
+        ("B1", "B3", "x"),
+        ("B1", "B2", "y"),
+        ("P", "B1", "x"),
+    ]
+    chapters = [Chapter(0.0, who, to, "publish", "", text, "") for who, to, text in said]
+    assert federation.account(chapters) == [
+        ("publish x", "P -> B1 -> B2, B1 -> B3"),
+        ("publish y", "B1 -> B2"),
+        ("publish x", "P -> B1"),
+    ]
+
+
+def test_the_scenario_is_worth_showing() -> None:
+    statements = Scenario(federation.SEED).statements
+    crashes = [s for s in statements if isinstance(s, CrashBroker)]
+    assert crashes
+    assert all(s.keep_store for s in crashes), "a lost store would make promises void"
+    assert f"{len(crashes)} crashes" in federation.happenings(statements)
+    assert federation.inventory(statements)[0].endswith(" brokers")
+
+
+@pytest.mark.usefixtures("hurried")
+def test_what_checkers_find_is_shown(roost: Roost, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(seed: int) -> tuple[Scenario, World, Checks]:
+        scenario, world, checks = fuzz(seed)
+        return scenario, world, replace(checks, lost=1, violations=("P1:1 never reached S1",))
+
+    monkeypatch.setattr("roost.simulation.fuzz.fuzz", broken)
+    ran = roost("demo")
+    assert "  checked         lost 1, doubled 0" in ran.out
+    assert "P1:1 never reached S1" in ran.out
+
+
 def test_the_files_can_be_saved_and_matched(roost: Roost, tmp_path: Path) -> None:
     assert roost("demo", "--save", tmp_path).code == 0
     subscriptions, events = (tmp_path / name for name in demo.FILES)
@@ -72,7 +129,7 @@ def test_the_files_can_be_saved_and_matched(roost: Roost, tmp_path: Path) -> Non
     assert ran == (2, "", f"error: {tmp_path / 'nowhere'}: No such file or directory\n")
 
 
-@pytest.mark.parametrize("line", [line for line in demo.NEXT.splitlines() if "covers" in line])
+@pytest.mark.parametrize("line", TRY_NEXT)
 def test_what_to_try_next_works(roost: Roost, line: str) -> None:
     import shlex
 

@@ -1,4 +1,4 @@
-"""Three hundred random scenarios with faults: every promise holds. `roost sim fuzz --seeds 3000` runs more."""
+"""Three hundred random scenarios with faults: every promise holds. `roost sim fuzz` runs more."""
 
 from __future__ import annotations
 

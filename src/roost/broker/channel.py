@@ -24,7 +24,17 @@ from roost.broker.messages import CONTROL, DATA, Ack, Frame, Message, Priority
 class Lane:
     """One class of messages of a channel, both ways."""
 
-    __slots__ = ("acked", "journal", "key", "outbox", "priority", "received", "reported", "sent")
+    __slots__ = (
+        "__weakref__",
+        "acked",
+        "journal",
+        "key",
+        "outbox",
+        "priority",
+        "received",
+        "reported",
+        "sent",
+    )
 
     def __init__(
         self, priority: Priority, key: tuple[str | int, ...], journal: Journal | None

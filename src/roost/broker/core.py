@@ -19,7 +19,7 @@ had no acknowledgement, send again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from roost.broker import events as ev
@@ -310,14 +310,12 @@ class Broker:
         if self.modules.listening and not control:
             self.modules.routed(source, publication, hops, links, local, self.now)
 
-    def _deliver(
-        self, publication: Publication, hops: int, local: Mapping[Hop, tuple[str, ...]]
-    ) -> None:
+    def _deliver(self, publication: Publication, hops: int, local: Sequence[Hop]) -> None:
         frames: list[tuple[int, Frame]] = []
-        for hop, ids in local.items():
+        for hop in local:
             if not isinstance(hop, Session):
                 assert isinstance(hop, Inside)
-                self.modules.heard(hop, publication, ids, self.now)
+                self.modules.heard(hop, publication, hop.matched, self.now)
                 continue
             lane = hop.channel.data
             if lane.sent - lane.acked >= self._session_bound:
@@ -326,7 +324,7 @@ class Broker:
             if hop.dropped:
                 self.tell(hop, Dropped(hop.dropped))
                 hop.dropped = 0
-            frame = lane.push(Delivery(publication, ids), hops)
+            frame = lane.push(Delivery(publication, hop.matched), hops)
             if hop.connection is not None:
                 frames.append((hop.connection, frame))
         if frames:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Hop:
     """A side that subscriptions and advertisements come from."""
 
-    __slots__ = ("advertisements", "name", "subscriptions")
+    __slots__ = ("advertisements", "matched", "name", "subscriptions", "visit")
 
     is_link = False
     is_session = False
@@ -25,6 +25,9 @@ class Hop:
         self.name = name
         self.subscriptions: dict[str, Entry] = {}
         self.advertisements: dict[str, Entry] = {}
+        # Marks of `Routing.route`: the last event that was for this hop, and what of here it matched.
+        self.visit = 0
+        self.matched: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:

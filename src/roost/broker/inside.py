@@ -189,7 +189,7 @@ class Modules:
         publication: Publication,
         hops: int,
         neighbours: Iterable[Hop],
-        local: Mapping[Hop, Sequence[str]],
+        local: Iterable[Hop],
         now: float,
     ) -> None:
         visit = Visit(
@@ -198,7 +198,7 @@ class Modules:
             source=source.client if isinstance(source, Session) else source.name,
             from_client=source.is_session,
             neighbours=[hop.name for hop in neighbours],
-            matches={h.client: ids for h, ids in local.items() if isinstance(h, Session)},
+            matches={h.client: h.matched for h in local if isinstance(h, Session)},
         )
         for host in self._awake:
             host.module.routed(visit, now)

@@ -90,26 +90,33 @@ class Routing:
         # For an event of a client: the advertisements of all clients here.
         self._offered = Index()
         self._spares = Spares(journal)
+        self._visit = 0  # the number of the last event
 
     # --- events -------------------------------------------------------------------------------------
 
-    def route(
-        self, event: Event, source: Hop
-    ) -> tuple[dict[Link, None], dict[Hop, tuple[str, ...]]]:
-        """Where an event goes: neighbours, and sessions and modules with what it matches there."""
-        links: dict[Link, None] = {}
-        local: dict[Hop, tuple[str, ...]] = {}
+    def route(self, event: Event, source: Hop) -> tuple[list[Link], list[Hop]]:
+        """The neighbours that an event goes to; the sessions and modules, with `matched` set, it is for.
+
+        Each hop is marked with the number of the event, which tells quicker than a set whether it is
+        among them already.
+        """
+        self._visit = visit = self._visit + 1
+        links: list[Link] = []
+        local: list[Hop] = []
         entries = self._subscription_handles.entries
         for handle in self._index.match(event).tolist():
             entry = entries[handle]
             hop = entry.hop
-            if isinstance(hop, Link):
-                if hop is not source:
-                    links[hop] = None
-            elif hop in local:
-                local[hop] += entry.ids
-            else:
-                local[hop] = entry.ids
+            if hop.visit == visit:
+                if not hop.is_link:
+                    hop.matched += entry.ids
+                continue
+            hop.visit = visit
+            if not isinstance(hop, Link):
+                hop.matched = entry.ids
+                local.append(hop)
+            elif hop is not source:
+                links.append(hop)
         return links, local
 
     @property

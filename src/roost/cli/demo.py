@@ -35,6 +35,10 @@ NEXT = """\
   roost explain "{filter}" "{event}"
   roost covers "class = 'STOCK' and volume > 300000" "class = 'STOCK' and volume > 2000000"
   roost bench match --workload stock --subscriptions 100000
+  roost sim generate tree --set brokers=15 --set subscribers=200 --out tree.workload
+  roost sim run tree.workload --until 60 --faults all
+  roost sim fuzz --first {seed} --seeds 1
+  roost topology draw peer:3x4
   roost --help"""
 
 
@@ -49,7 +53,9 @@ def demo(
         typer.Option(metavar="FOLDER", help="Write the demo's files there, and do nothing else."),
     ] = None,
 ) -> None:
-    """Show what Roost does: match a few quotes, explain, and measure."""
+    """Show what Roost does: match a few quotes, explain, measure, and run federations."""
+    from roost.cli import demo_federation as federation
+
     console = people()
     if save is not None:
         save_files(save)
@@ -62,6 +68,8 @@ def demo(
     show_why(console, subscriptions, events)
     show_covering(console, subscriptions)
     show_speed(console)
+    federation.show_figure(console, text(federation.FIGURE))
+    federation.show_faults(console)
     show_next(console)
 
 
@@ -208,8 +216,10 @@ def show_speed(console: Console) -> None:
 
 def show_next(console: Console) -> None:
     """Lines to copy."""
+    from roost.cli.demo_federation import SEED
+
     console.print("What to try next", style="bold")
     for line in NEXT.format(
-        filter="symbol = 'YHOO' and low < 30.5", event="[symbol,'YHOO'],[low,30.62]"
+        filter="symbol = 'YHOO' and low < 30.5", event="[symbol,'YHOO'],[low,30.62]", seed=SEED
     ).splitlines():
         console.print(line, soft_wrap=True)

@@ -155,6 +155,7 @@ class Life:
         "_timers",
         "clock",
         "control",
+        "counts",
         "data",
         "host",
         "machine",
@@ -176,6 +177,8 @@ class Life:
         self.control: deque[tuple[int, Frame]] = deque()
         self.data: deque[tuple[float, int, Frame]] = deque()  # when it came, connection, frame
         self.meter = Meter(self.clock.now)
+        # Of the trace: (neighbour, class) -> what was last written of it.
+        self.counts: dict[tuple[str, str], tuple[int, int, int]] = {}
         self._busy = False
         self._free_at = 0.0  # when the network card has sent all data
         self._control_free_at = 0.0
@@ -193,7 +196,9 @@ class Life:
             if type(parcel.message) is Publication:
                 self.meter.arrived += 1
             now = self.clock.now
-            if self._busy or self._paused:
+            if self._busy:
+                self.data.append((now, connection.id, parcel))
+            elif self._paused:
                 self.data.append((now, connection.id, parcel))
                 self._serve_next()
             else:

@@ -38,7 +38,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     # How many messages may wait for a neighbour, before those that could add to them are read no further.
     link_outbox_max: Positive = 100_000
     # An acknowledgement waits this long for more to acknowledge.
-    ack_delay_s: FromZero = 1.0
+    ack_delay_s: FromZero = 5.0
     # Between a client and its broker, one way.
     client_latency_ms: FromZero = 0.0
     # For links that name no latency, without a matrix; one way.

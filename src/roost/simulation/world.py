@@ -430,7 +430,9 @@ class World:
         for link in host.life.machine.links.values():
             for name, lane in (("control", link.channel.control), ("data", link.channel.data)):
                 counts = (lane.sent, lane.received, len(lane.outbox))
-                self.trace.add("links", (now, host.name, link.name, name, *counts))
+                if host.life.counts.get((link.name, name)) != counts:  # else it would be repeated
+                    host.life.counts[link.name, name] = counts
+                    self.trace.add("links", (now, host.name, link.name, name, *counts))
 
     def _sample(self) -> None:
         for host in self.hosts.values():
