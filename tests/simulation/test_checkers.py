@@ -101,12 +101,12 @@ def test_reordered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_unwanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def everywhere(
-        self: Routing, _event: Event, source: Hop
-    ) -> tuple[dict[Link, None], dict[Hop, list[str]]]:
-        links = {link: None for link in self._links.values() if link is not source}
+    def everywhere(self: Routing, _event: Event, source: Hop) -> tuple[list[Link], list[Hop]]:
+        links = [link for link in self._links.values() if link is not source]
         sessions = [e.hop for e in self.subscriptions.values() if e.hop.is_session]
-        return links, {hop: list(hop.subscriptions) for hop in sessions}
+        for hop in sessions:
+            hop.matched = tuple(hop.subscriptions)
+        return links, sessions
 
     monkeypatch.setattr(Routing, "route", everywhere)
     checks = judged(world_of(PAIR + EVENTS))
