@@ -24,7 +24,8 @@ What makes promises void, and what is settled unsettled again:
     a link is added or removed  the same; "settled" then also means that all withdrawals are through
     a session is over before    for what was on the way to that client, and for what it has
       its client is back          published that was not accepted
-    an event is refused         for that event
+    a queue for a client is     for what was on the way to that client: its policy says what is dropped
+      full
 
 An event is checked as it goes, and forgotten when it has arrived everywhere: the oracle's memory is
 what is on the way.

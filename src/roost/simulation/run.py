@@ -156,6 +156,10 @@ def check(world: World, *, rested: bool, must_rest: bool = False) -> Checks:
     for publisher, sequence in list(oracle.pending):
         if sequence > accepted[publisher]:
             oracle.not_accepted(publisher, sequence)
+    for host in world.hosts.values():
+        for session in host.life.machine.sessions.values() if host.life is not None else ():
+            if session.dropped:  # of which its client has not been told yet
+                oracle.forgive(world.clients[session.client].party.wishes.values())
     for client in world.clients.values():
         if client.away:
             oracle.forgive(client.party.wishes.values())

@@ -37,6 +37,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     linger_s: FromZero = 60.0
     # How many messages may wait for a neighbour, before those that could add to them are read no further.
     link_outbox_max: Positive = 100_000
+    # How many deliveries may wait for a client, and what becomes of one more: it is dropped, and the client
+    # told how many were; or the session ends, and the client begins anew.
+    session_outbox_max: Positive = 100_000
+    session_outbox_policy: Literal["drop", "end"] = "end"
     # An acknowledgement waits this long for more to acknowledge.
     ack_delay_s: FromZero = 5.0
     # Between a client and its broker, one way.

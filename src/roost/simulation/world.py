@@ -40,6 +40,8 @@ PROBE_S = 0.25
 MS = 1e-3
 # Clients acknowledge deliveries in no hurry: it is only for the memory of their broker.
 CLIENT_ACK_DELAY_S = 30.0
+# How long an application takes to notice that its session is over.
+BEGIN_ANEW_S = 1.0
 
 
 class World:
@@ -111,6 +113,8 @@ class World:
             linger_s=settings.linger_s,
             ack_delay_s=settings.ack_delay_s,
             link_outbox_max=settings.link_outbox_max,
+            session_outbox_max=settings.session_outbox_max,
+            session_outbox_policy=settings.session_outbox_policy,
         )
         return msgspec.structs.replace(config, **self._config)
 
@@ -390,6 +394,12 @@ class World:
             self._void(client)
             if client.machine.published:
                 self.oracle.not_accepted_after(client.name, client.machine.accepted)
+        elif tell.what == "dropped":
+            self._void(client)
+        elif tell.what == "ended" and not client.gone:
+            # Its broker gave it up. An application that cares begins anew.
+            self._void(client)
+            self.clock.after(BEGIN_ANEW_S, client.handle, ev.AttachRequested(client.machine.broker))
         elif tell.what == "refused" and ":" in tell.about:
             publisher, _, sequence = tell.about.rpartition(":")
             self.oracle.refused(publisher, int(sequence), tell.reason)
