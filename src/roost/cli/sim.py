@@ -52,7 +52,7 @@ is checked. Exit codes: 0 every promise was kept, 1 some were not, 2 bad input.
 Examples:
   roost sim fuzz
   roost sim fuzz --first 300 --seeds 1000 --jobs 4 --save failed
-  roost sim fuzz --first 17 --seeds 1 --story P3:5
+  roost sim fuzz --first 134 --seeds 1 --story S3
 """
 
 ProfileName = Literal["none", "network", "crash", "all"]

@@ -136,10 +136,10 @@ def counts(checks: Checks) -> list[tuple[str, int]]:
 
 def verdicts(checks: Checks) -> list[tuple[str, str]]:
     """What each checker says."""
-    judged_at_rest = ("routing errors", "queues")
+    judges = {"routing errors": checks.routing_judged, "queues": checks.rested}
     rows = [("delivered", f"{checks.delivered:,}")]
     for name, count in counts(checks):
-        judged = checks.rested or name not in judged_at_rest or count
+        judged = judges.get(name, True) or count
         rows.append((name, f"{count:,}" if count else "none" if judged else "not judged"))
     return rows
 

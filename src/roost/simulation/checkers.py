@@ -72,11 +72,24 @@ def in_transit(world: World) -> set[tuple[str, int]]:
             publication = publication_of(frame.message)
             if frame.sequence > arrived and publication is not None:
                 found.add((publication.publisher, publication.sequence))
-    for client in world.clients.values():
-        for message in client.machine.kept_back:
-            if isinstance(message, Publication):
-                found.add((message.publisher, message.sequence))
+    for message in (*kept_back(world), *stored(world)):
+        publication = publication_of(message)
+        if publication is not None:
+            found.add((publication.publisher, publication.sequence))
     return found
+
+
+def kept_back(world: World) -> Iterator[Message]:
+    """What clients have not sent yet."""
+    for client in world.clients.values():
+        yield from client.machine.kept_back
+
+
+def stored(world: World) -> Iterator[Message]:
+    """What brokers that are down will send when they are back."""
+    for host in world.hosts.values():
+        if host.life is None:
+            yield from (value[0] for key, value in host.store.items() if key[0] == "out")
 
 
 def publication_of(message: Message) -> Publication | None:

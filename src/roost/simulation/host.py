@@ -249,11 +249,15 @@ class Life:
     def notice(self, event: object) -> None:
         if self.over:
             return
-        if isinstance(event, ConnectionClosed) and event.connection in self._paused:
-            # What was held of it will come again, on another.
-            del self._paused[event.connection]
-            self._held = deque(item for item in self._held if item[1] != event.connection)
+        if isinstance(event, ConnectionClosed):
+            self._gone(event.connection)
         self.handle(event)
+
+    def _gone(self, connection: int) -> None:
+        """What was held of a connection that is gone will come again, on another."""
+        if connection in self._paused:
+            del self._paused[connection]
+            self._held = deque(item for item in self._held if item[1] != connection)
 
     def deliver(self, connection: int, frame: Frame, time: float) -> None:
         raise NotImplementedError("deliveries are for clients")
@@ -298,11 +302,14 @@ class Life:
         elif isinstance(command, OpenLink):
             world.dial_link(self, command.broker)
         elif isinstance(command, Close):
+            self._gone(command.connection)
             world.network.close(
                 self, command.connection, command.reason, max(self.clock.now, self._free_at)
             )
         elif isinstance(command, PauseReading):
-            self._paused[command.connection] = None
+            # It may have waited for the store, and the connection not for it.
+            if command.connection in world.network.connections:
+                self._paused[command.connection] = None
         elif isinstance(command, ResumeReading):
             self._resume(command.connection)
         elif isinstance(command, Record):

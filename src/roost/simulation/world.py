@@ -74,6 +74,7 @@ class World:
         self.hops = 0  # publications that a broker has matched and routed
         self.publications_sent = 0  # from broker to broker
         self.statements_done = 0
+        self.workload_is_over = False  # what it has left to say is not done any more
         self.payload = b"\0" * settings.payload_bytes
         self.client_latency_s = settings.client_latency_ms * MS
         self.client_ack_delay_s = CLIENT_ACK_DELAY_S
@@ -121,6 +122,8 @@ class World:
     # --- statements: the federation -----------------------------------------------------------------
 
     def _do(self, statement: st.Statement) -> None:
+        if self.workload_is_over:
+            return
         self.statements_done += 1
         DO[type(statement)](self, statement)
 
