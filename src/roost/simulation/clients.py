@@ -20,11 +20,13 @@ class SimulatedClient:
     """A client and its application. What it can reach is the world's to say."""
 
     __slots__ = (
+        "_arrived",
         "_generation",
         "_quotes",
         "_rate_per_s",
         "_timer_count",
         "_timers",
+        "_took",
         "away",
         "gone",
         "machine",
@@ -39,6 +41,8 @@ class SimulatedClient:
         self.world = world
         self.name = name
         self.party = party  # what the oracle knows of it
+        self._arrived = world.oracle.arrived
+        self._took = world.delays.fresh.append
         self.machine = Client(
             ClientConfig(client=name, session=name, ack_delay_s=world.client_ack_delay_s)
         )
@@ -95,9 +99,8 @@ class SimulatedClient:
             return
         delivery: Any = frame.message
         publication = delivery.publication
-        world = self.world
-        world.oracle.arrived(self.party, publication, names, time)
-        world.delays.fresh.append(time - publication.published_at)
+        self._arrived(self.party, publication, names, time)
+        self._took(time - publication.published_at)
 
     def handle(self, event: object, time: float | None = None) -> None:
         """Something happens. `time`: when, of deliveries, if not just now."""

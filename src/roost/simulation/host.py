@@ -151,6 +151,7 @@ class Life:
         "_free_at",
         "_held",
         "_paused",
+        "_table",
         "_timer_count",
         "_timers",
         "clock",
@@ -173,6 +174,7 @@ class Life:
         self.clock = host.world.clock
         self.network = host.world.network
         self.machine = Broker(config, host.modules)
+        self._table = self.machine.routing.subscriptions
         self.over = False
         self.control: deque[tuple[int, Frame]] = deque()
         self.data: deque[tuple[float, int, Frame]] = deque()  # when it came, connection, frame
@@ -213,7 +215,7 @@ class Life:
         delay = 0.0
         if type(frame.message) is Publication:
             host = self.host
-            delay = len(self.machine.routing.subscriptions) * host.matching_s * host.slowness
+            delay = len(self._table) * host.matching_s * host.slowness
             meter = self.meter
             meter.matched += 1
             meter.wait_s += now - arrived
@@ -227,7 +229,9 @@ class Life:
         self._busy = False
         now = self.clock.now
         self.meter.busy_s += now - begun
-        commands = self.machine.handle(Received(connection, (frame,)), now)
+        commands = self.machine.take(connection, frame, now)
+        if commands is None:
+            commands = self.machine.handle(Received(connection, (frame,)), now)
         message = frame.message
         if type(message) is Publication:
             self.world.visited(self, frame, message, begun - arrived, now - begun)

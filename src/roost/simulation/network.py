@@ -145,13 +145,15 @@ class Network:
 
     def _fan_in(self, frames: Sequence[tuple[int, Frame]], times: Sequence[float]) -> None:
         connections = self.connections
+        lost = 0
         for (id_, frame), time in zip(frames, times, strict=True):
             connection = connections.get(id_)
             if connection is None:
-                self.lost += 1
+                lost += 1
             else:
-                self.arrived += 1
                 connection.ends[0].deliver(id_, frame, time)
+        self.lost += lost
+        self.arrived += len(frames) - lost
 
     def close(self, closer: Actor, connection_id: int, reason: str, departure: float) -> None:
         """Close in order: the other end hears of it behind what was sent."""

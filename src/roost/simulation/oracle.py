@@ -195,9 +195,10 @@ class Oracle:
             return
         last[publisher] = sequence
         missing = NOTHING if pending is None else pending.missing or pending.open()
+        wishes = party.wishes
         for name in names:
             self.delivered += 1
-            wish = party.wishes.get(name)
+            wish = wishes.get(name)
             if wish is not None and wish.key in missing:
                 missing.remove(wish.key)
             elif wish is None or not wish.subscription.matches(publication.event):
