@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+from roost.bench import sim
 from roost.bench.sim import run, table
 
 
-def test_the_figures() -> None:
+def test_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sim, "RUNS", 1)
     result = run(5, 40, seed=1, grow=False, slice_hops=50)
     figures = result["results"]
     assert result["bench"] == "sim"

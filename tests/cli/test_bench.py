@@ -45,6 +45,7 @@ def test_without_a_command_all_run(roost: Roost, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(bench, "POSET_SUBSCRIPTIONS", 70)
     monkeypatch.setattr(bench, "SIM_BROKERS", 3)
     monkeypatch.setattr(bench, "SIM_SUBSCRIBERS", 80)
+    monkeypatch.setattr(sim, "RUNS", 1)
     monkeypatch.setattr(sim, "run", functools.partial(sim.run, grow=False, slice_hops=20))
     ran = roost("bench", "--json")
     assert ran.code == 0

@@ -49,6 +49,7 @@ GROWTH_SUBSCRIBERS = (200, 2_000, 20_000)
 LARGE = (1_000, 100_000)  # brokers, subscribers
 # Virtual seconds until everybody has joined and most have published.
 WARM_UP_S = 60.0
+RUNS = 3
 SLICES = 10
 SLICE_HOPS = 25_000
 SLICE_HOPS_LARGE = 10_000
@@ -194,6 +195,23 @@ def child(
     return msgspec.json.decode(printed, type=Measured)
 
 
+def quietest(
+    brokers: int,
+    subscribers: int,
+    seed: int,
+    *,
+    traced: bool = True,
+    batched: bool = True,
+    slice_hops: int = SLICE_HOPS,
+) -> Measured:
+    """The run that the rest of the machine disturbed least. (Each says the median of its slices.)"""
+    runs = [
+        child(brokers, subscribers, seed, traced=traced, batched=batched, slice_hops=slice_hops)
+        for _ in range(RUNS)
+    ]
+    return max(runs, key=lambda measured: measured.hops_per_s)
+
+
 def run(
     brokers: int,
     subscribers: int,
@@ -205,11 +223,11 @@ def run(
 ) -> Result:
     """Measure a tree of brokers, its baselines and, if wanted, how it grows."""
     say(f"{brokers} brokers, {subscribers:,} subscribers")
-    main = child(brokers, subscribers, seed, slice_hops=slice_hops)
+    main = quietest(brokers, subscribers, seed, slice_hops=slice_hops)
     say("the same without traces")
-    untraced = child(brokers, subscribers, seed, traced=False, slice_hops=slice_hops)
+    untraced = quietest(brokers, subscribers, seed, traced=False, slice_hops=slice_hops)
     say("the same with one event a delivery")
-    unbatched = child(brokers, subscribers, seed, batched=False, slice_hops=slice_hops)
+    unbatched = quietest(brokers, subscribers, seed, batched=False, slice_hops=slice_hops)
     figures: dict[str, float] = dict(msgspec.structs.asdict(main))
     figures["hops_per_s_without_traces"] = untraced.hops_per_s
     figures["hops_per_s_with_one_event_a_delivery"] = unbatched.hops_per_s
@@ -280,7 +298,8 @@ def table(result: Result) -> Table:
         f"Without traces {figures['hops_per_s_without_traces']:,.0f} hops/s; with one event a"
         f" delivery {figures['hops_per_s_with_one_event_a_delivery']:,.0f}.",
         "A hop is a publication that a broker matches and routes; its deliveries to clients of that"
-        " broker are part of it. All runs with traces and all checkers, on one core.",
+        " broker are part of it. All runs with traces and all checkers, on one core. Rates are medians of"
+        " ten slices; of the first world and its baselines, in the best of three runs.",
     ]
     if "local_wall_s" in figures:
         notes.append(
