@@ -18,6 +18,7 @@ class Hop:
 
     __slots__ = ("advertisements", "matched", "name", "subscriptions", "visit")
 
+    kind: str
     is_link = False
     is_session = False
 
@@ -32,7 +33,7 @@ class Hop:
     @property
     def key(self) -> tuple[str, str]:
         """What names it in the store."""
-        raise NotImplementedError
+        return (self.kind, self.name)
 
 
 class Link(Hop):
@@ -52,6 +53,7 @@ class Link(Hop):
         "subscriptions_told",
     )
 
+    kind = "link"
     is_link = True
 
     def __init__(
@@ -79,16 +81,13 @@ class Link(Hop):
         self.announcements: dict[str, int] = {}  # advertisement told -> its number
         self.advertises = OverlapIndex()  # the advertisements that came from it, by handle
 
-    @property
-    def key(self) -> tuple[str, str]:
-        return ("link", self.name)
-
 
 class Session(Hop):
     """A client, also while it is away."""
 
     __slots__ = ("channel", "client", "connection", "dropped", "ended", "ending")
 
+    kind = "session"
     is_session = True
 
     def __init__(self, name: str, client: str, journal: Journal | None) -> None:
@@ -100,20 +99,14 @@ class Session(Hop):
         self.ended = False  # it was told so: nothing else will be said
         self.dropped = 0  # deliveries that were not kept, and that it has not been told of
 
-    @property
-    def key(self) -> tuple[str, str]:
-        return ("session", self.name)
-
 
 class Inside(Hop):
     """An optimiser: a module of this broker, which publishes and subscribes like a client."""
 
     __slots__ = ("sequence",)
 
+    kind = "inside"
+
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.sequence = 0  # of the last event that it published
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return ("inside", self.name)

@@ -263,9 +263,6 @@ class Life:
             del self._paused[connection]
             self._held = deque(item for item in self._held if item[1] != connection)
 
-    def deliver(self, connection: int, frame: Frame, time: float) -> None:
-        raise NotImplementedError("deliveries are for clients")
-
     def _resume(self, connection: int) -> None:
         self._paused.pop(connection, None)
         back = [item for item in self._held if item[1] == connection]

@@ -72,7 +72,6 @@ class World:
         self.clients: dict[str, SimulatedClient] = {}
         self.delays = Delays()
         self.hops = 0  # publications that a broker has matched and routed
-        self.publications_sent = 0  # from broker to broker
         self.statements_done = 0
         self.workload_is_over = False  # what it has left to say is not done any more
         self.payload = b"\0" * settings.payload_bytes
@@ -369,7 +368,6 @@ class World:
         """A broker has matched and routed a publication."""
         self.hops += 1
         forwarded, local = life.machine.last_route
-        self.publications_sent += forwarded
         if self._visits is not None:
             # The columns of `deliveries`, one by one: this is as hot as a path gets.
             time, publisher, sequence, broker, hop, here, on, size, queued, matched, age = (
