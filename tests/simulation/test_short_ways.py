@@ -18,19 +18,22 @@ def told(seed: int) -> tuple[list[Chapter], int, int]:
     return list(storybook.chapters), checks.delivered, world.hops
 
 
-def test_short_ways_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = {Broker: 0, Client: 0}
-    for kind in (Broker, Client):
-        original = kind.take
+SHORT_WAYS = ((Broker, "take", None), (Broker, "take_ack", False), (Client, "take", None))
 
-        def counted(self: Broker | Client, *rest: object, _original=original, _kind=kind):  # type: ignore[no-untyped-def]
+
+def test_short_ways_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = dict.fromkeys(SHORT_WAYS, 0)
+    for way in SHORT_WAYS:
+        kind, name, refused = way
+
+        def counted(self, *rest, _way=way, _original=getattr(kind, name)):  # type: ignore[no-untyped-def]
             found = _original(self, *rest)
-            taken[_kind] += found is not None
+            taken[_way] += found is not _way[2]
             return found
 
-        monkeypatch.setattr(kind, "take", counted)
+        monkeypatch.setattr(kind, name, counted)
     short = [told(seed) for seed in SEEDS]
     assert all(count > 100 for count in taken.values())  # or nothing was compared
-    for kind in (Broker, Client):
-        monkeypatch.setattr(kind, "take", lambda *_: None)
+    for kind, name, refused in SHORT_WAYS:
+        monkeypatch.setattr(kind, name, lambda *_, _refused=refused: _refused)
     assert [told(seed) for seed in SEEDS] == short

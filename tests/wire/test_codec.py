@@ -74,7 +74,7 @@ def test_size_of_a_delivery(
     publication: Publication, sequence: int, hops: int, subscriptions: tuple[str, ...]
 ) -> None:
     frame = Frame(DATA, sequence, Delivery(publication, subscriptions), hops)
-    assert delivery_sizes(publication, [frame, frame]) == [len(encode(frame))] * 2
+    assert delivery_sizes(publication, [(1, frame), (2, frame)]) == [len(encode(frame))] * 2
 
 
 def test_the_size_of_a_frame_does_not_depend_on_its_number() -> None:

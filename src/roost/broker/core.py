@@ -121,8 +121,19 @@ class Broker:
         HANDLERS[type(event)](self, event)
         return self._commands if self.journal is None else self._commit(self.journal)
 
+    def take_ack(self, connection: int, ack: Ack) -> bool:
+        """The short way for a client's acknowledgement; False: it was not that simple, `handle` it."""
+        peer = self.peers.get(connection)
+        if peer is None or peer.is_link or self.journal is not None:
+            return False
+        data = peer.channel.data
+        if ack.control > peer.channel.control.acked or ack.data > data.sent:
+            return False
+        data.acknowledged(ack.data)
+        return True
+
     def take(self, connection: int, frame: Frame, now: float) -> list[Command] | None:
-        """The short way for what is most of a broker's work: a neighbour's next publication, no more.
+        """The short way for most of a broker's work: a neighbour's next publication, and no more.
 
         What there is to do; with None it was not that simple: `handle` it. The two ways end in the same
         state.

@@ -24,6 +24,7 @@ class SimulatedClient:
         "_generation",
         "_quotes",
         "_rate_per_s",
+        "_take",
         "_timer_count",
         "_timers",
         "_took",
@@ -46,6 +47,7 @@ class SimulatedClient:
         self.machine = Client(
             ClientConfig(client=name, session=name, ack_delay_s=world.client_ack_delay_s)
         )
+        self._take = self.machine.take
         self.away = False  # its network is gone; the application goes on
         self.redirected = False  # its broker was told to send it elsewhere
         self.gone = False  # it has left for good
@@ -93,7 +95,7 @@ class SimulatedClient:
 
     def deliver(self, connection: int, frame: Frame, time: float) -> None:
         """A delivery that arrives at `time`, of which this moment is not the first."""
-        names = self.machine.take(connection, frame)
+        names = self._take(connection, frame)
         if names is None:
             self.handle(Received(connection, (frame,)), time)
             return

@@ -50,7 +50,7 @@ from roost.broker.events import (
     Started,
     TimerFired,
 )
-from roost.broker.messages import DATA, Frame, Parcel, Publication
+from roost.broker.messages import DATA, Ack, Frame, Parcel, Publication
 from roost.simulation.network import Connection
 from roost.wire import delivery_sizes, size_of
 
@@ -193,7 +193,8 @@ class Life:
 
     def receive(self, connection: Connection, parcel: Parcel) -> None:
         if type(parcel) is not Frame:
-            self.handle(Received(connection.id, (parcel,)))
+            if type(parcel) is not Ack or not self.machine.take_ack(connection.id, parcel):
+                self.handle(Received(connection.id, (parcel,)))
         elif parcel.priority == DATA:
             if type(parcel.message) is Publication:
                 self.meter.arrived += 1
@@ -357,12 +358,12 @@ class Life:
     def _deliver(self, command: Deliver) -> None:
         """To all clients here, one after the other: one event, when the last has gone out."""
         now = self.clock.now
-        host = self.host
+        host, world, frames = self.host, self.world, command.frames
         per_byte = host.slowness / host.bytes_per_s
         time = self._free_at if self._free_at > now else now
-        sizes = delivery_sizes(command.publication, [frame for _, frame in command.frames])
+        sizes = delivery_sizes(command.publication, frames)
         times: list[float] = []
-        latency_s = self.world.client_latency_s
+        latency_s = world.client_latency_s
         waited = 0.0
         for size in sizes:
             waited += time
@@ -373,11 +374,10 @@ class Life:
         meter.output_wait_s += waited - len(sizes) * now
         meter.messages_out += len(sizes)
         meter.bytes_out += sum(sizes)
-        world = self.world
         if world.storybook is not None:
-            for connection, frame in command.frames:
+            for connection, frame in frames:
                 world.said(host.name, connection, frame)
-        world.network.fan_out(command.frames, times, time + world.client_latency_s)
+        self.network.fan_out(frames, times, time + latency_s)
 
     # --- load ---------------------------------------------------------------------------------------
 

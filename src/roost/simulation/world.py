@@ -39,7 +39,7 @@ from roost.wire import publication_bytes
 PROBE_S = 0.25
 MS = 1e-3
 # Clients acknowledge deliveries in no hurry: it is only for the memory of their broker.
-CLIENT_ACK_DELAY_S = 30.0
+CLIENT_ACK_DELAY_S = 120.0
 # How long an application takes to notice that its session is over.
 BEGIN_ANEW_S = 1.0
 
@@ -66,12 +66,13 @@ class World:
         self.market: Market = SyntheticMarket(settings.market_seed)
         self.latencies = Latencies(settings.link_latency_ms * MS)
         self.trace = trace
-        self._visits = trace.columns["deliveries"].appends if trace is not None else None
+        self._visits = trace.columns["deliveries"] if trace is not None else None
         self.storybook = storybook
         self.hosts: dict[str, Host] = {}
         self.clients: dict[str, SimulatedClient] = {}
         self.delays = Delays()
         self.hops = 0  # publications that a broker has matched and routed
+        self.publications_sent = 0  # from broker to broker
         self.statements_done = 0
         self.workload_is_over = False  # what it has left to say is not done any more
         self.payload = b"\0" * settings.payload_bytes
@@ -368,23 +369,26 @@ class World:
         """A broker has matched and routed a publication."""
         self.hops += 1
         forwarded, local = life.machine.last_route
-        if self._visits is not None:
-            # The columns of `deliveries`, one by one: this is as hot as a path gets.
-            time, publisher, sequence, broker, hop, here, on, size, queued, matched, age = (
-                self._visits
-            )
+        self.publications_sent += forwarded
+        visits = self._visits
+        if visits is not None:
             now = self.clock.now
-            time(now)
-            publisher(publication.publisher)
-            sequence(publication.sequence)
-            broker(life.name)
-            hop(frame.hops)
-            here(local)
-            on(forwarded)
-            size(len(publication.encoded or publication_bytes(publication)))
-            queued(queueing_s)
-            matched(matching_s)
-            age(now - publication.published_at)
+            words = visits.words
+            visits.append(
+                visits.pack(
+                    now,
+                    words[publication.publisher],
+                    publication.sequence,
+                    words[life.name],
+                    frame.hops,
+                    local,
+                    forwarded,
+                    len(publication.encoded or publication_bytes(publication)),
+                    queueing_s,
+                    matching_s,
+                    now - publication.published_at,
+                )
+            )
 
     def told(self, client: SimulatedClient, tell: Tell) -> None:
         """A client tells its application something."""

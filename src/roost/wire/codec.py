@@ -127,12 +127,12 @@ def size_of(parcel: Parcel) -> int:
     return len(encode(parcel))
 
 
-def delivery_sizes(publication: Publication, frames: Iterable[Frame]) -> list[int]:
-    """The same for many deliveries of one publication: what they have in common is measured once."""
+def delivery_sizes(publication: Publication, frames: Iterable[tuple[int, Frame]]) -> list[int]:
+    """The same for the frames of one `Deliver`: what they have in common is measured once."""
     body = len(publication.encoded or publication_bytes(publication))
     usual = body + _HEAD_SIZE
     sizes = []
-    for frame in frames:
+    for _, frame in frames:
         ids = frame.message.subscriptions  # type: ignore[attr-defined]  # they are deliveries
         if len(ids) == 1 and len(ids[0]) <= _FIXSTR_MAX and ids[0].isascii():
             size = usual + len(ids[0]) + 2
