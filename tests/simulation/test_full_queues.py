@@ -17,7 +17,7 @@ AWAY = """
 """
 BACK = """
 9.0 client return S
-45.0 publisher publish P [a,100]
+75.0 publisher publish P [a,100]
 """
 
 
@@ -25,7 +25,7 @@ BACK = """
 def test_a_full_queue(policy: str) -> None:
     events = "\n".join(f"4.{n:02} publisher publish P [a,{n + 1}]" for n in range(20))
     world = world_of(AWAY.format(policy=policy) + events + BACK)
-    run(world, 50.0)
+    run(world, 80.0)
     checks = check(world, rested=rest(world), must_rest=True)
     assert checks.clean, checks.violations
     # The five that were kept, and the one after it had acknowledged them, or had a new session.

@@ -39,7 +39,7 @@ from roost.wire import publication_bytes
 PROBE_S = 0.25
 MS = 1e-3
 # Clients acknowledge deliveries in no hurry: it is only for the memory of their broker.
-CLIENT_ACK_DELAY_S = 120.0
+CLIENT_ACK_DELAY_S = 60.0
 # How long an application takes to notice that its session is over.
 BEGIN_ANEW_S = 1.0
 
