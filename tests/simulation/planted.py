@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from roost.broker import client as client_module
-from roost.broker import core, restoring
+from roost.broker import core, flow, restoring
 from roost.broker.channel import Channel, Lane
 from roost.broker.client import Client
 from roost.broker.commands import Command, Persist, Send
 from roost.broker.core import Broker
 from roost.broker.draining import Drain, Draining
-from roost.broker.hops import Hop, Link, Session
+from roost.broker.flow import Flow
+from roost.broker.hops import Hop, Link, Peer, Session
 from roost.broker.hosting import Hosting
 from roost.broker.journal import Journal
 from roost.broker.messages import (
@@ -27,7 +28,6 @@ from roost.broker.messages import (
     Ack,
     Delivery,
     EndSession,
-    Frame,
     Message,
     Priority,
     Publication,
@@ -146,12 +146,35 @@ def leaves_subscriptions_behind(patch: pytest.MonkeyPatch) -> None:
 def resumes_with_nothing(patch: pytest.MonkeyPatch) -> None:
     """After a broken connection, what had not arrived is not sent again."""
 
-    def resume(self: Channel, control_received: int, data_received: int) -> list[Frame]:
-        self.control.acknowledged(control_received)
-        self.data.acknowledged(data_received)
-        return []
+    def begin(_: Flow, peer: Peer) -> None:
+        peer.congested = False
+        peer.open = True
 
-    patch.setattr(Channel, "resume", resume)
+    patch.setattr(Flow, "begin", begin)
+
+
+@bug
+def opens_before_all_is_out(patch: pytest.MonkeyPatch) -> None:
+    """A peer that is back gets what comes now ahead of what has waited."""
+    original = Flow.go_on
+
+    def go_on(self: Flow, peer: Link | Session) -> None:
+        original(self, peer)
+        peer.open = peer.connection is not None and not peer.congested
+
+    patch.setattr(flow, "AT_A_TIME", 2)
+    patch.setattr(Flow, "go_on", go_on)
+
+
+@bug
+def forgets_what_waited(patch: pytest.MonkeyPatch) -> None:
+    """A neighbour that reads again gets only what comes from now on."""
+
+    def relieved(_: Flow, peer: Peer) -> None:
+        peer.congested = False
+        peer.open = peer.connection is not None
+
+    patch.setattr(Flow, "relieved", relieved)
 
 
 @bug
@@ -167,9 +190,9 @@ def takes_what_came_before(patch: pytest.MonkeyPatch) -> None:
         self._seen.clear()
         publish(self, source, publication, hops)
 
-    def take_all(self: Client, delivery: Delivery) -> None:
+    def take_all(self: Client, delivery: Delivery, number: int) -> None:
         self._seen.clear()
-        delivered(self, delivery)
+        delivered(self, delivery, number)
 
     patch.setattr(Lane, "accept", accept_all)
     patch.setattr(Broker, "publish", publish_all)
@@ -181,8 +204,8 @@ def acknowledges_one_too_many(patch: pytest.MonkeyPatch) -> None:
     """An acknowledgement of data names the next message, not the last."""
     original = Channel.ack
 
-    def ack(self: Channel) -> Ack:
-        right = original(self)
+    def ack(self: Channel, data: int | None = None) -> Ack:
+        right = original(self, data)
         return Ack(right.control, right.data + 1)
 
     patch.setattr(Channel, "ack", ack)

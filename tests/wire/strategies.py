@@ -17,6 +17,7 @@ from roost.broker.messages import (
     Frame,
     Greeting,
     LinkHello,
+    Login,
     Marker,
     MarkerEcho,
     Message,
@@ -25,6 +26,8 @@ from roost.broker.messages import (
     Redirect,
     Refused,
     SessionEnded,
+    Settle,
+    Settled,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -78,13 +81,18 @@ messages_by_kind: dict[type[Message], SearchStrategy[Message]] = {
     Redirect: st.builds(Redirect, names, names),
     Refused: st.builds(Refused, names, names),
     Dropped: st.builds(Dropped, numbers),
+    Settle: st.builds(Settle, names, names),
+    Settled: st.builds(Settled, names),
 }
 messages = st.one_of(*messages_by_kind.values())
 
 unnumbered_by_kind: dict[type[Ack | Greeting], SearchStrategy[Parcel]] = {
     Ack: st.builds(Ack, numbers, numbers),
     LinkHello: st.builds(LinkHello, numbers, names, names, names, numbers, numbers),
-    Attach: st.builds(Attach, numbers, names, names, st.booleans(), numbers, numbers),
+    Login: st.builds(Login, names, names),
+    Attach: st.builds(
+        Attach, numbers, names, names, st.booleans(), numbers, numbers, st.booleans(), names
+    ),
     Attached: st.builds(Attached, names, st.booleans(), numbers, numbers),
     AttachRefused: st.builds(AttachRefused, names, names),
 }

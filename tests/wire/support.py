@@ -15,6 +15,7 @@ from roost.broker.messages import (
     EndSession,
     Frame,
     LinkHello,
+    Login,
     Marker,
     MarkerEcho,
     Parcel,
@@ -22,6 +23,8 @@ from roost.broker.messages import (
     Redirect,
     Refused,
     SessionEnded,
+    Settle,
+    Settled,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -55,7 +58,8 @@ def one_of_each() -> list[Parcel]:
     return [
         Ack(3, 70_000),
         LinkHello(1, "B0", "i1", "i2", 3, 4),
-        Attach(1, "C1", "s1", True, 3, 4),
+        Login("alice", "secret"),
+        Attach(1, "C1", "s1", True, 3, 4, True, "p1"),
         Attached("s1", False, 3, 4),
         AttachRefused("full", "B2"),
         Frame(DATA, 5, quote(), 2),
@@ -71,4 +75,6 @@ def one_of_each() -> list[Parcel]:
         Frame(CONTROL, 15, Redirect("B2", "d1")),
         Frame(CONTROL, 16, Refused("s1", "no")),
         Frame(DATA, 2**32, Dropped(200), 128),
+        Frame(CONTROL, 17, Settle("q1", "C1")),
+        Frame(CONTROL, 18, Settled("q1")),
     ]

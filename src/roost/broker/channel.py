@@ -58,6 +58,13 @@ class Lane:
             self.journal.put("sent", *self.key, value=number)
         return frame
 
+    def replace(self, place: int, message: Message) -> None:
+        """Say something else instead of a message that waits, at this place of the outbox."""
+        frame = self.outbox[place]
+        self.outbox[place] = Frame(frame.priority, frame.sequence, message, frame.hops)
+        if self.journal is not None:
+            self.journal.put("out", *self.key, frame.sequence, value=(message, frame.hops))
+
     def accept(self, sequence: int) -> bool:
         """Whether a message is new; False for one that has been here before."""
         expected = self.received + 1
@@ -111,11 +118,10 @@ class Channel:
         self.data = Lane(DATA, key, journal)
         self.lanes = (self.control, self.data)
 
-    def resume(self, control_received: int, data_received: int) -> list[Frame]:
-        """The other end has received so much: what it lacks, control first."""
+    def resume(self, control_received: int, data_received: int) -> None:
+        """The other end has received so much: the outboxes hold what it lacks."""
         self.control.acknowledged(control_received)
         self.data.acknowledged(data_received)
-        return [*self.control.outbox, *self.data.outbox]
 
     def acknowledged(self, ack: Ack) -> None:
         self.control.acknowledged(ack.control)
@@ -126,11 +132,11 @@ class Channel:
         control, data = self.lanes
         return control.received - control.reported + data.received - data.reported
 
-    def ack(self) -> Ack:
-        """An acknowledgement of all that has been received."""
-        for lane in self.lanes:
-            lane.reported = lane.received
-        return Ack(self.control.received, self.data.received)
+    def ack(self, data: int | None = None) -> Ack:
+        """An acknowledgement of all that has been received; of data, if it is said, only of so much."""
+        self.control.reported = self.control.received
+        self.data.reported = self.data.received if data is None else data
+        return Ack(self.control.reported, self.data.reported)
 
     def forget(self) -> None:
         for lane in self.lanes:

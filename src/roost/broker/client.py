@@ -55,6 +55,8 @@ from roost.broker.messages import (
     Redirect,
     Refused,
     SessionEnded,
+    Settle,
+    Settled,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -74,6 +76,12 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
     ack_every: int = 64
     ack_delay_s: float = 0.0
     redial_s: float = 0.5
+    # The session outlives this process; the next one of the same session takes over what it was sent and
+    # has not acknowledged. `process` is a word that no other one has.
+    durable: bool = False
+    process: str = ""
+    # Deliveries are acknowledged when the application has said `Handled`, not when they have come.
+    waits_for_application: bool = False
 
 
 class Client:
@@ -89,6 +97,7 @@ class Client:
         "_leaving",
         "_names",
         "_now",
+        "_outstanding",
         "_paused",
         "_seen",
         "_sessions",
@@ -122,6 +131,7 @@ class Client:
         self._leaving = False
         self._paused = False
         self._acks_timed = False
+        self._outstanding: deque[int] = deque()  # deliveries that the application is not done with
         self._seen: dict[str, int] = {}
         # By the application's names: (id, what). The ids are new in every session.
         self._subscriptions: dict[str, tuple[str, Subscription]] = {}
@@ -175,7 +185,7 @@ class Client:
     def _subscribe(self, request: ev.SubscribeRequested) -> None:
         if request.name in self._subscriptions:
             raise ValueError(f"there is already a subscription called {request.name!r}")
-        id_ = self._new_id()
+        id_ = self._subscription_id(request.name)
         self._subscriptions[request.name] = (id_, request.subscription)
         self._names[id_] = (request.name,)
         self._send(Subscribe(id_, request.subscription, f"{self.config.client} subscribes {id_}"))
@@ -255,9 +265,25 @@ class Client:
             session=self.session,
             resume=self._begun,
             control_received=self.channel.control.received,
-            data_received=self.channel.data.received,
+            data_received=self._done_with,
+            durable=self.config.durable,
+            process=self.config.process,
         )
         self._commands.append(Send(connection, greeting))
+
+    @property
+    def _done_with(self) -> int:
+        """Nobody here needs deliveries up to this number any more."""
+        return self._outstanding[0] - 1 if self._outstanding else self.channel.data.received
+
+    def _handled(self, event: ev.Handled) -> None:
+        while self._outstanding and self._outstanding[0] <= event.number:
+            self._outstanding.popleft()
+        if not self._acks_timed or self._unreported() >= self.config.ack_every:
+            self._owe_ack()
+
+    def _settle(self, request: ev.SettleRequested) -> None:
+        self._send(Settle(request.id, f"{self.config.client} waits for its requests"))
 
     def _refused(self, event: ev.LinkRefused) -> None:
         if event.broker == self.broker:
@@ -285,7 +311,7 @@ class Client:
         if self._begun and not greeting.resumed:
             # The broker has forgotten us: another session, and all anew.
             self._begun = False
-            self._sessions += 1
+            self._new_session()
             assert self._connection is not None
             self._greet(self._connection)
             return
@@ -295,7 +321,8 @@ class Client:
         self._begun = self._spoken = True
         self._commands.append(Tell("attached", self.broker, "resumed" if greeting.resumed else ""))
         received = (greeting.control_received, greeting.data_received)
-        for frame in self.channel.resume(*received if greeting.resumed else (0, 0)):
+        self.channel.resume(*received if greeting.resumed else (0, 0))
+        for frame in (*self.channel.control.outbox, *self.channel.data.outbox):
             self._put(frame)
         self._release()
 
@@ -315,7 +342,7 @@ class Client:
             self._announce(*self._advertisements[name])
         self._names.clear()
         for name, (_, subscription) in self._subscriptions.items():
-            id_ = self._new_id()
+            id_ = self._subscription_id(name)
             self._subscriptions[name] = (id_, subscription)
             self._names[id_] = (name,)
             cause = f"{self.config.client} begins anew"
@@ -361,7 +388,7 @@ class Client:
             self._commands.append(Tell("ended", self.broker, message.reason))
             return
         self.broker, self._target = self._target, None
-        self._sessions += 1
+        self._new_session()
         # The old broker has all data up to EndSession. The new session begins from the dictionaries,
         # which hold what was asked for since then, and goes on with what was kept back.
         self._new_channel()
@@ -394,20 +421,24 @@ class Client:
                     continue  # it has been here before
                 message = parcel.message
                 if type(message) is Delivery:
-                    self._delivered(message)
+                    self._delivered(message, parcel.sequence)
                 else:
                     self._heard(message)
         except RemoteProtocolError as error:
             self._hang_up(str(error))
             self._wait()
             return
-        data = self.channel.data
         # Once a timer runs, only the bound can make it more urgent.
-        if not self._acks_timed or data.received - data.reported >= self.config.ack_every:
+        if not self._acks_timed or self._unreported() >= self.config.ack_every:
             self._owe_ack()
 
+    def _unreported(self) -> int:
+        """How many messages we are done with and have not acknowledged."""
+        control, data = self.channel.lanes
+        return control.received - control.reported + self._done_with - data.reported
+
     def _owe_ack(self) -> None:
-        unreported = self.channel.unreported()
+        unreported = self._unreported()
         if unreported >= self.config.ack_every or (unreported and self.config.ack_delay_s <= 0):
             self._send_ack()
         elif unreported:
@@ -435,6 +466,7 @@ class Client:
             connection != self._connection
             or frame.sequence != lane.received + 1
             or not self._acks_timed
+            or self.config.waits_for_application
             or frame.sequence - lane.reported >= self.config.ack_every
             or self._leaving
         ):
@@ -451,7 +483,7 @@ class Client:
         self._seen[publisher] = sequence
         return names
 
-    def _delivered(self, delivery: Delivery) -> None:
+    def _delivered(self, delivery: Delivery, number: int) -> None:
         publication = delivery.publication
         publisher, sequence = publication.publisher, publication.sequence
         if sequence <= self._seen.get(publisher, 0):
@@ -462,7 +494,9 @@ class Client:
         for id_ in delivery.subscriptions[1:]:
             names += self._names.get(id_, ())
         if names and not self._leaving:
-            self._commands.append(Hand(publication, names))
+            self._commands.append(Hand(publication, names, number))
+            if self.config.waits_for_application:
+                self._outstanding.append(number)
 
     def _heard(self, message: Message) -> None:
         if isinstance(message, Redirect):
@@ -473,6 +507,8 @@ class Client:
             self._commands.append(Tell("refused", message.request, message.reason))
         elif isinstance(message, Dropped):
             self._commands.append(Tell("dropped", str(message.count)))
+        elif isinstance(message, Settled):
+            self._commands.append(Tell("settled", message.id))
         else:
             raise RemoteProtocolError(f"{type(message).__name__} is not for a client to hear")
 
@@ -493,19 +529,30 @@ class Client:
         self._commands.append(Send(self._connection, frame))
 
     def _send_ack(self) -> None:
-        if self._connection is not None and self.channel.unreported():
-            self._commands.append(Send(self._connection, self.channel.ack()))
+        if self._connection is not None and self._unreported():
+            self._commands.append(Send(self._connection, self.channel.ack(self._done_with)))
 
     def _new_channel(self) -> None:
         self.channel = Channel(("client", self.config.client), None)
+        self._outstanding.clear()
+
+    def _new_session(self) -> None:
+        """Under another name: the broker that has the old one may not know that it is over."""
+        if not self.config.durable:  # which is taken over, whoever has it
+            self._sessions += 1
 
     def _new_id(self) -> str:
         self._ids += 1
         return f"{self.config.client}/{self._ids}"
 
+    def _subscription_id(self, name: str) -> str:
+        """Of a durable session it is the same in every process, so that the next one knows it again."""
+        return f"{self.session}/{name}" if self.config.durable else self._new_id()
+
     @property
     def session(self) -> str:
-        return f"{self.config.session}.{self._sessions}"
+        session = self.config.session
+        return session if self.config.durable else f"{session}.{self._sessions}"
 
     # --- for the application ------------------------------------------------------------------------
 
@@ -527,6 +574,8 @@ HANDLERS: dict[type, Any] = {
     ev.UnadvertiseRequested: Client._unadvertise,
     ev.AttachRequested: Client._attach,
     ev.LeaveRequested: Client._leave,
+    ev.SettleRequested: Client._settle,
+    ev.Handled: Client._handled,
     ev.PauseRequested: Client._pause,
     ev.ResumeRequested: Client._resume,
     ev.LinkOpened: Client._opened,

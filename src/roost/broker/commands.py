@@ -102,10 +102,11 @@ class Hand(Command, frozen=True):
 
     publication: Publication
     subscriptions: tuple[str, ...]  # its names for what matched
+    number: int  # of the delivery: for `Handled`
 
 
 class Tell(Command, frozen=True):
-    """News for the application about itself: `attached`, `detached`, `refused`, `dropped`, `ended`."""
+    """News for the application: `attached`, `detached`, `refused`, `dropped`, `settled`, `ended`."""
 
     what: str
     about: str = ""

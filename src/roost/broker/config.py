@@ -24,8 +24,13 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     # Whether it keeps its state in a store, and waits for it before it says anything.
     durable: bool = False
 
+    # Whether connections have to be identified (`Identified`), and may do only what they are permitted.
+    secured: bool = False
+
     # How long a client that is away is remembered.
     linger_s: float = 60.0
+    # The same for one whose session is durable.
+    durable_linger_s: float = 7 * 86_400.0
 
     # Acknowledgements are sent for so many messages, or after so long. With 0 s, at once.
     ack_every: int = 64
@@ -40,6 +45,8 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     link_outbox_max: int = 100_000
     # How many deliveries may wait for a client, there or away ...
     session_outbox_max: int = 100_000
+    # ... or bytes of them, while it is away or does not read ...
+    session_outbox_bytes_max: int = 64_000_000
     # ... and what happens to one more: it is not kept, and the client is told how many; or the session
     # ends, and the client is told why.
     session_outbox_policy: Literal["drop", "end"] = "end"

@@ -39,6 +39,7 @@ from roost.broker.commands import (
 from roost.broker.config import BrokerConfig
 from roost.broker.draining import Draining
 from roost.broker.errors import RemoteProtocolError
+from roost.broker.flow import Flow
 from roost.broker.hops import Hop, Inside, Link, Session
 from roost.broker.hosting import Hosting
 from roost.broker.inside import Modules
@@ -59,18 +60,18 @@ from roost.broker.messages import (
     Message,
     Parcel,
     Publication,
+    Settle,
     Subscribe,
     Unadvertise,
     Unsubscribe,
     priority_of,
 )
 from roost.broker.module import Module, ModuleState
+from roost.broker.permissions import Permission
 from roost.broker.routing import Routing
 
 # What the driver does without waiting for the store: nobody outside sees it.
 AT_ONCE = frozenset((SetTimer, CancelTimer, OpenLink))
-
-Peer = Link | Session
 
 
 class Broker:
@@ -82,6 +83,7 @@ class Broker:
         self.journal = Journal() if config.durable else None
         self.links: dict[str, Link] = {}
         self.sessions: dict[str, Session] = {}
+        self.flow = Flow(self)
         self.linking = Linking(self)
         self.hosting = Hosting(self)
         self.routing = Routing(
@@ -95,9 +97,12 @@ class Broker:
         self.unheard = 0  # deliveries that nobody waits for any more, or that did not fit
 
         self._commands: list[Command] = []
-        self.peers: dict[int, Peer | None] = {}  # by connection; None until it has greeted
+        self.peers: dict[
+            int, Link | Session | None
+        ] = {}  # by connection; None until it has greeted
+        self.permissions: dict[int, Permission] = {}  # by connection, if somebody asked
         self._seen: dict[str, int] = {}  # publisher -> its highest sequence number so far
-        self.unacked: dict[Peer, None] = {}  # who is owed an acknowledgement
+        self.unacked: dict[Link | Session, None] = {}  # who is owed an acknowledgement
         self._acks_timed = False
         self._paused: dict[int, None] = {}  # connections that are read no further
         self._token = 0
@@ -186,19 +191,22 @@ class Broker:
 
     # --- sending ------------------------------------------------------------------------------------
 
-    def tell(self, peer: Peer, message: Message, hops: int = 0) -> None:
+    def tell(self, peer: Link | Session, message: Message, hops: int = 0) -> None:
         """Send a message to a neighbour or a client, now or when it is back."""
         channel = peer.channel
-        lane = channel.data if priority_of(message) == DATA else channel.control
-        frame = lane.push(message, hops)
-        if peer.connection is not None and (peer.is_session or peer.greeted):  # type: ignore[union-attr]
+        if priority_of(message) == DATA:
+            frame, can_go = channel.data.push(message, hops), peer.open
+        else:
+            frame = channel.control.push(message, hops)
+            can_go = peer.is_session or peer.greeted  # type: ignore[union-attr]
+        if can_go and peer.connection is not None:
             self._commands.append(Send(peer.connection, frame))
 
     def command(self, command: Command) -> None:
         """Have the driver do something."""
         self._commands.append(command)
 
-    def _owe_ack(self, peer: Peer) -> None:
+    def _owe_ack(self, peer: Link | Session) -> None:
         unreported = peer.channel.unreported()
         if self.config.ack_delay_s <= 0 or unreported >= self._ack_every:
             self._send_ack(peer)
@@ -208,7 +216,7 @@ class Broker:
                 self._acks_timed = True
                 self._commands.append(SetTimer("acks", self.config.ack_delay_s))
 
-    def _send_ack(self, peer: Peer) -> None:
+    def _send_ack(self, peer: Link | Session) -> None:
         self.unacked.pop(peer, None)
         if peer.connection is not None and peer.channel.unreported():
             self._commands.append(Send(peer.connection, peer.channel.ack()))
@@ -220,10 +228,12 @@ class Broker:
 
     def _closed(self, event: ev.ConnectionClosed) -> None:
         peer = self.peers.pop(event.connection, None)
+        self.permissions.pop(event.connection, None)
         self._paused.pop(event.connection, None)
         if peer is None or peer.connection != event.connection:
             return
         peer.connection = None
+        self.flow.end(peer)
         self.unacked.pop(peer, None)
         if isinstance(peer, Link):
             peer.greeted = False
@@ -231,7 +241,23 @@ class Broker:
         elif peer.ended and not peer.channel.data.outbox:
             self.hosting.forget(peer, "it has left")
         else:
-            self._commands.append(SetTimer(f"linger:{peer.name}", self.config.linger_s))
+            self.hosting.linger(peer)
+
+    def _identified(self, event: ev.Identified) -> None:
+        self.permissions[event.connection] = event.permission
+        peer = self.peers.get(event.connection)
+        if isinstance(peer, Session):
+            self.hosting.permit(peer, event.permission)
+
+    def _congested(self, event: ev.Congested) -> None:
+        peer = self.peers.get(event.connection)
+        if peer is not None:
+            self.flow.congested(peer)
+
+    def _relieved(self, event: ev.Relieved) -> None:
+        peer = self.peers.get(event.connection)
+        if peer is not None:
+            self.flow.relieved(peer)
 
     def _received(self, event: ev.Received) -> None:
         connection = event.connection
@@ -263,12 +289,14 @@ class Broker:
             if peer not in self.unacked or data.received - data.reported >= self._ack_every:
                 self._owe_ack(peer)
 
-    def own(self, peer: Peer, connection: int) -> None:
+    def own(self, peer: Link | Session, connection: int) -> None:
         """From now on the peer is on this connection; an older one it had is dead, or should be."""
         if peer.connection is not None and peer.connection != connection:
             self._commands.append(Close(peer.connection, "there is a newer connection"))
             self.peers.pop(peer.connection, None)
+            self.permissions.pop(peer.connection, None)
             self._paused.pop(peer.connection, None)
+        self.flow.end(peer)
         peer.connection = connection
         self.peers[connection] = peer
         if isinstance(peer, Link):
@@ -278,7 +306,9 @@ class Broker:
         self._commands.append(Close(connection, reason))
         self._closed(ev.ConnectionClosed(connection, reason))
 
-    def _greeting_or_ack(self, connection: int, peer: Peer | None, parcel: Parcel) -> None:
+    def _greeting_or_ack(
+        self, connection: int, peer: Link | Session | None, parcel: Parcel
+    ) -> None:
         if isinstance(parcel, Ack) and peer is not None:
             peer.channel.acknowledged(parcel)
             if isinstance(peer, Link):
@@ -292,7 +322,7 @@ class Broker:
         else:
             raise RemoteProtocolError(f"{type(parcel).__name__} came where a greeting was expected")
 
-    def _heard(self, peer: Peer, message: Message) -> None:
+    def _heard(self, peer: Link | Session, message: Message) -> None:
         accepted = LINK_MESSAGES if peer.is_link else SESSION_MESSAGES
         if type(message) not in accepted:
             raise RemoteProtocolError(f"{type(message).__name__} is not for a broker to hear")
@@ -337,7 +367,7 @@ class Broker:
         for link in links:
             lane = link.channel.control if control else link.channel.data
             frame = lane.push(publication, hops + 1)
-            if link.greeted:
+            if link.open or (control and link.greeted):
                 commands.append(Send(link.connection, frame))  # type: ignore[arg-type]
             if frame.sequence - lane.acked >= self._link_bound and not link.full:
                 link.full = True
@@ -355,15 +385,17 @@ class Broker:
                 self.modules.heard(hop, publication, hop.matched, self.now)
                 continue
             lane = hop.channel.data
-            if lane.sent - lane.acked >= self._session_bound:
+            if lane.sent - lane.acked >= self._session_bound or not (
+                hop.open or self.flow.room(hop, publication)
+            ):
                 self.hosting.overflow(hop)
                 continue
             if hop.dropped:
                 self.tell(hop, Dropped(hop.dropped))
                 hop.dropped = 0
             frame = lane.push(Delivery(publication, hop.matched), hops)
-            if hop.connection is not None:
-                frames.append((hop.connection, frame))
+            if hop.open:
+                frames.append((hop.connection, frame))  # type: ignore[arg-type]
         if frames:
             self._commands.append(Deliver(publication, frames))
 
@@ -408,6 +440,8 @@ class Broker:
             session = self.sessions.get(name)
             if session is not None and session.connection is None:
                 self.hosting.forget(session, "it stayed away too long")
+        elif kind == "flow":
+            self.flow.timer(name)
         else:
             self.modules.timer(name, self.now)
 
@@ -421,7 +455,7 @@ class Broker:
             if link.dials:
                 self._commands.append(OpenLink(link.name))
         for session in self.sessions.values():
-            self._commands.append(SetTimer(f"linger:{session.name}", self.config.linger_s))
+            self.hosting.linger(session)
         self.modules.start(self.now)
 
     def _load_sampled(self, event: ev.LoadSampled) -> None:
@@ -437,6 +471,9 @@ HANDLERS: dict[type, Any] = {
     ev.TimerFired: Broker._timer,
     ev.ConnectionAccepted: Broker._accepted,
     ev.ConnectionClosed: Broker._closed,
+    ev.Identified: Broker._identified,
+    ev.Congested: Broker._congested,
+    ev.Relieved: Broker._relieved,
     ev.LinkOpened: lambda broker, event: broker.linking.opened(event),
     ev.LinkRefused: lambda broker, event: broker.linking.refused(event),
     ev.LinkAdded: lambda broker, event: broker.linking.added(event),
@@ -462,5 +499,6 @@ SESSION_MESSAGES: dict[type[Message], Any] = {
     Unadvertise: Broker._unadvertise,
     Subscribe: lambda broker, *said: broker.hosting.subscribes(*said),
     Unsubscribe: Broker._unsubscribe,
+    Settle: lambda broker, *said: broker.hosting.settles(*said),
     EndSession: lambda broker, *said: broker.hosting.ends(*said),
 }

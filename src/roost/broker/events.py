@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from roost.broker.messages import Parcel
+from roost.broker.permissions import Permission
 from roost.language import Advertisement, Event, Subscription
 
 # --- connections: brokers and clients ---------------------------------------------------------------
@@ -53,6 +54,25 @@ class LinkRefused(Struct, frozen=True, gc=False):
 
 
 # --- brokers only -----------------------------------------------------------------------------------
+
+
+class Congested(Struct, frozen=True, gc=False):
+    """The other end of a connection does not read as fast as we write: write no more data for now."""
+
+    connection: int
+
+
+class Relieved(Struct, frozen=True, gc=False):
+    """It has caught up."""
+
+    connection: int
+
+
+class Identified(Struct, frozen=True, gc=False):
+    """The driver knows who is on a connection, and what they may do; again when that has changed."""
+
+    connection: int
+    permission: Permission
 
 
 class Started(Struct, frozen=True, gc=False):
@@ -173,6 +193,18 @@ class AttachRequested(Struct, frozen=True, gc=False):
 
 class LeaveRequested(Struct, frozen=True, gc=False):
     """The application leaves for good."""
+
+
+class SettleRequested(Struct, frozen=True, gc=False):
+    """The application wants to be told `settled` when what it has asked for is in effect everywhere."""
+
+    id: str
+
+
+class Handled(Struct, frozen=True, gc=False):
+    """The application is done with all deliveries up to this number (of `Hand`), and needs them no more."""
+
+    number: int
 
 
 class PauseRequested(Struct, frozen=True, gc=False):

@@ -10,6 +10,7 @@ from roost.matching import OverlapIndex
 
 if TYPE_CHECKING:
     from roost.broker.journal import Journal
+    from roost.broker.permissions import Permission
     from roost.broker.routing import Entry
 
 
@@ -36,7 +37,24 @@ class Hop:
         return (self.kind, self.name)
 
 
-class Link(Hop):
+class Peer(Hop):
+    """A hop at the other end of a connection that comes and goes, and of a channel that stays."""
+
+    __slots__ = ("channel", "congested", "connection", "open", "released")
+
+    channel: Channel
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.connection: int | None = None
+        # Of `flow`: whether data goes out as it comes; if not, the last number that went out, and
+        # whether that is because the peer does not read.
+        self.open = False
+        self.released = 0
+        self.congested = False
+
+
+class Link(Peer):
     """A neighbour: the channel to it, what it is told, and what it told us."""
 
     __slots__ = (
@@ -44,8 +62,6 @@ class Link(Hop):
         "advertises",
         "announcements",
         "attempts",
-        "channel",
-        "connection",
         "dials",
         "full",
         "greeted",
@@ -67,7 +83,6 @@ class Link(Hop):
         super().__init__(name)
         self.dials = dials  # whether it is on us to connect
         self.attempts = 0  # in vain, since it was last open
-        self.connection: int | None = None
         self.greeted = False  # the neighbour has greeted back on this connection: it is open
         self.peer_incarnation = ""
         self.full = False  # its outbox is at the bound
@@ -82,10 +97,19 @@ class Link(Hop):
         self.advertises = OverlapIndex()  # the advertisements that came from it, by handle
 
 
-class Session(Hop):
+class Session(Peer):
     """A client, also while it is away."""
 
-    __slots__ = ("channel", "client", "connection", "dropped", "ended", "ending")
+    __slots__ = (
+        "client",
+        "dropped",
+        "durable",
+        "ended",
+        "ending",
+        "held_bytes",
+        "permission",
+        "process",
+    )
 
     kind = "session"
     is_session = True
@@ -94,7 +118,10 @@ class Session(Hop):
         super().__init__(name)
         self.client = client
         self.channel = Channel(self.key, journal)
-        self.connection: int | None = None
+        self.durable = False  # it waits for its client's next process
+        self.process = ""  # the one that has it now
+        self.permission: Permission | None = None  # None: of whoever nobody asked who they are
+        self.held_bytes = 0  # of what came while it was not open
         self.ending = False  # it has said goodbye, or was told to go
         self.ended = False  # it was told so: nothing else will be said
         self.dropped = 0  # deliveries that were not kept, and that it has not been told of

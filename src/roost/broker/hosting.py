@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from roost.broker.commands import CancelTimer, Close, Send
+from roost.broker.channel import Channel
+from roost.broker.commands import CancelTimer, Close, Send, SetTimer
 from roost.broker.hops import Session
 from roost.broker.messages import (
     DATA,
@@ -19,16 +20,22 @@ from roost.broker.messages import (
     Attach,
     Attached,
     AttachRefused,
+    Delivery,
+    Dropped,
     EndSession,
     Publication,
     Redirect,
     Refused,
     SessionEnded,
+    Settle,
+    Settled,
     Subscribe,
 )
+from roost.broker.permissions import NOBODY, Permission
 
 if TYPE_CHECKING:
     from roost.broker.core import Broker
+    from roost.broker.routing import Entry
 
 
 class Hosting:
@@ -45,14 +52,19 @@ class Hosting:
             )
             self._refuse(connection, AttachRefused(reason))
             return
+        permission = self._broker.permissions.get(connection)
         session = self._broker.sessions.get(greeting.session)
-        if session is not None and session.client != greeting.client:
-            self._refuse(connection, AttachRefused("the session is somebody else's"))
+        objection = self._objection_to(greeting, session, permission)
+        if objection:
+            self._refuse(connection, AttachRefused(objection))
             return
+        resumed = session is not None and greeting.resume
         if session is not None and not greeting.resume:
-            self.forget(session, "it was left behind")
-            session = None
-        resumed = session is not None
+            if session.durable and greeting.durable and not session.ending:
+                self._take_over(session, greeting.process)
+            else:
+                self.forget(session, "it was left behind")
+                session = None
         if session is None and greeting.resume:
             # Not one under the same name: if this answer is lost, the client would take it for its own.
             self._broker.command(Send(connection, Attached(greeting.session, False, 0, 0)))
@@ -62,30 +74,99 @@ class Hosting:
             if better is not None:
                 self._refuse(connection, AttachRefused("please attach there", better))
                 return
-            session = self.new(greeting.session, greeting.client)
+            session = self.new(
+                greeting.session,
+                greeting.client,
+                durable=greeting.durable,
+                process=greeting.process,
+            )
         self._broker.own(session, connection)
         self._broker.command(CancelTimer(f"linger:{session.name}"))
         channel = session.channel
-        missing = (
-            channel.resume(greeting.control_received, greeting.data_received) if resumed else []
-        )
+        if resumed:
+            channel.resume(greeting.control_received, greeting.data_received)
         answer = Attached(session.name, resumed, channel.control.received, channel.data.received)
         self._broker.command(Send(connection, answer))
-        for frame in missing:
-            self._broker.command(Send(connection, frame))
+        if permission is not None:
+            self.permit(session, permission)
+        self._broker.flow.begin(session)
         self._broker.set_pauses()
+
+    def _objection_to(
+        self, greeting: Attach, session: Session | None, permission: Permission | None
+    ) -> str:
+        if permission is not None:
+            objection = permission.objection_to_client(greeting.client)
+            if objection:
+                return objection
+        elif self._broker.config.secured:
+            return NOBODY
+        if session is None:
+            return ""
+        if session.client != greeting.client:
+            return "the session is somebody else's"
+        if greeting.resume and session.process != greeting.process:
+            return "another process of this client has taken over the session"
+        return ""
+
+    def _take_over(self, session: Session, process: str) -> None:
+        """Another process goes on with a durable session: with a new channel, as it knows nothing."""
+        undelivered = [f for f in session.channel.data.outbox if type(f.message) is Delivery]
+        session.channel.forget()
+        session.channel = Channel(session.key, self._broker.journal)
+        session.process = process
+        self._keep(session)
+        for frame in undelivered:
+            session.channel.data.push(frame.message, frame.hops)
+
+    def permit(self, session: Session, permission: Permission) -> None:
+        """From now on it may do this: what it has and what waits for it, but may not have, goes."""
+        session.permission = permission
+        routing = self._broker.routing
+        for id_, entry in list(session.subscriptions.items()):
+            objection = permission.objection_to_subscription(entry.interest)  # type: ignore[arg-type]
+            if objection:
+                routing.unsubscribe(session, id_, objection)
+                self._broker.tell(session, Refused(id_, objection))
+        for id_, entry in list(session.advertisements.items()):
+            objection = permission.objection_to_advertisement(entry.interest)  # type: ignore[arg-type]
+            if objection:
+                routing.unadvertise(session, id_, objection)
+                self._broker.tell(session, Refused(id_, objection))
+        lane = session.channel.data
+        for place, frame in enumerate(lane.outbox):
+            message = frame.message
+            if type(message) is Delivery and not (
+                permission.subscribe is not None
+                and permission.subscribe.matches(message.publication.event)
+            ):
+                lane.replace(place, Dropped(1))
 
     def _refuse(self, connection: int, answer: AttachRefused) -> None:
         self._broker.command(Send(connection, answer))
         self._broker.drop(connection, answer.reason)
 
-    def new(self, name: str, client: str, *, ending: bool = False) -> Session:
+    def new(
+        self, name: str, client: str, *, durable: bool, process: str, ending: bool = False
+    ) -> Session:
         session = Session(name, client, self._broker.journal)
         session.ending = ending
+        session.durable = durable
+        session.process = process
         self._broker.sessions[name] = session
-        if self._broker.journal is not None:
-            self._broker.journal.put("session", name, value=(client, ending))
+        self._keep(session)
         return session
+
+    def _keep(self, session: Session) -> None:
+        if self._broker.journal is not None:
+            record = (session.client, session.ending, session.durable, session.process)
+            self._broker.journal.put("session", session.name, value=record)
+
+    def linger(self, session: Session) -> None:
+        """It is away: wait for it, but not for ever."""
+        config = self._broker.config
+        delay_s = config.durable_linger_s if session.durable else config.linger_s
+        self._broker.command(SetTimer(f"linger:{session.name}", delay_s))
 
     def forget(self, session: Session, reason: str) -> None:
         """It is over: nothing of it stays behind."""
@@ -105,41 +186,67 @@ class Hosting:
     def subscribes(self, session: Session, message: Subscribe) -> None:
         if session.ending or self._taken(session, self._broker.routing.subscriptions, message.id):
             return
+        if session.permission is not None:
+            objection = session.permission.objection_to_subscription(message.subscription)
+            if objection:
+                self._broker.tell(session, Refused(message.id, objection))
+                return
         self._broker.routing.subscribe(session, message.id, message.subscription, message.cause)
 
     def advertises(self, session: Session, message: Advertise) -> None:
         if session.ending or self._taken(session, self._broker.routing.advertisements, message.id):
             return
+        if session.permission is not None:
+            objection = session.permission.objection_to_advertisement(message.advertisement)
+            if objection:
+                self._broker.tell(session, Refused(message.id, objection))
+                return
         self._broker.routing.advertise(session, message.id, message.advertisement, message.cause)
 
-    def _taken(self, session: Session, table: Mapping[str, object], id_: str) -> bool:
-        if id_ in table:
-            self._broker.tell(session, Refused(id_, f"the id {id_!r} is in use"))
-        return id_ in table
+    def _taken(self, session: Session, table: Mapping[str, Entry], id_: str) -> bool:
+        there = table.get(id_)
+        if there is None or (there.hop is session and session.durable):
+            return False  # the next process of a durable session says again what it wants
+        self._broker.tell(session, Refused(id_, f"the id {id_!r} is in use"))
+        return True
 
     def ends(self, session: Session, message: EndSession) -> None:
         self._mark_ending(session, message.cause)
         if message.drain:
-            broker = self._broker
-            broker.drains += 1
-            if broker.journal is not None:
-                broker.journal.put("drains", value=broker.drains)
-            # The incarnation keeps it apart from the markers of an earlier life.
-            life = f"{broker.config.broker}/{broker.incarnation}"
-            broker.draining.begin(f"{life}/{broker.drains}/{session.name}", message.cause)
+            self._drain(session, "end", "", message.cause)
         else:
             self._say_ended(session, "goodbye")
+
+    def settles(self, session: Session, message: Settle) -> None:
+        if "/" in message.id:
+            self._broker.tell(session, Refused(message.id, "an id to settle has no '/' in it"))
+        else:
+            self._drain(session, "settle", message.id, message.cause)
+
+    def _drain(self, session: Session, purpose: str, argument: str, cause: str) -> None:
+        broker = self._broker
+        broker.drains += 1
+        if broker.journal is not None:
+            broker.journal.put("drains", value=broker.drains)
+        # The incarnation keeps it apart from the markers of an earlier life.
+        life = f"{broker.config.broker}/{broker.incarnation}"
+        id_ = f"{life}/{broker.drains}/{purpose}/{argument}/{session.name}"
+        broker.draining.begin(id_, cause)
 
     def _mark_ending(self, session: Session, cause: str) -> None:
         """Nothing is for it any more, except what is on the way."""
         self._broker.routing.forget(session, cause)
         session.ending = True
-        if self._broker.journal is not None:
-            self._broker.journal.put("session", session.name, value=(session.client, True))
+        self._keep(session)
 
     def drained(self, id_: str) -> None:
-        session = self._broker.sessions.get(id_.split("/", 3)[3])
-        if session is not None:
+        *_, purpose, argument, name = id_.split("/", 5)
+        session = self._broker.sessions.get(name)
+        if session is None:
+            return
+        if purpose == "settle":
+            self._broker.tell(session, Settled(argument))
+        else:
             self._say_ended(session, "everything that you published has passed")
 
     def _say_ended(self, session: Session, reason: str) -> None:
@@ -166,7 +273,8 @@ class Hosting:
         if publication.priority != DATA or self._broker.modules.reserves(publication.event):
             return "its class is reserved for the brokers themselves"
         if self._broker.config.routing == "flooding":
-            return ""
+            permission = session.permission
+            return "" if permission is None else permission.objection_to_event(publication.event)
         if not self._broker.routing.offered(session, publication.event):
             return "no advertisement of this client covers it"
         return ""

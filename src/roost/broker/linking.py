@@ -17,6 +17,7 @@ from roost.broker.commands import CancelTimer, Close, OpenLink, Send, SetTimer
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.hops import Link
 from roost.broker.messages import PROTOCOL_VERSION, LinkHello, Publication
+from roost.broker.permissions import NOBODY
 
 if TYPE_CHECKING:
     from roost.broker.core import Broker
@@ -62,6 +63,7 @@ class Linking:
             del self._broker.peers[link.connection]
             link.connection = None
             link.greeted = False
+            self._broker.flow.end(link)
             self._broker.unacked.pop(link, None)
         self._broker.command(CancelTimer(f"dial:{link.name}"))
         del self._broker.links[link.name]  # first, so that nobody tells it anything
@@ -129,6 +131,11 @@ class Linking:
             )
         answer = self._hello(link)  # what we know before we hear
         if link.connection != connection:  # the neighbour dialled
+            if self._broker.config.secured:
+                permission = self._broker.permissions.get(connection)
+                objection = NOBODY if permission is None else permission.objection_to_link()
+                if objection:
+                    raise RemoteProtocolError(objection)
             self._broker.own(link, connection)
             self._broker.command(Send(connection, answer))
         link.attempts = 0
@@ -140,8 +147,8 @@ class Linking:
             self._begin(link, hello.incarnation)
             hello = LinkHello(hello.version, hello.broker, hello.incarnation, "", 0, 0)
         link.greeted = True
-        for frame in link.channel.resume(hello.control_received, hello.data_received):
-            self._broker.command(Send(connection, frame))
+        link.channel.resume(hello.control_received, hello.data_received)
+        self._broker.flow.begin(link)
         self._broker.room_again(link)
         self._broker.set_pauses()
 

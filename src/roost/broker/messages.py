@@ -141,6 +141,24 @@ class Refused(Message, frozen=True):
     reason: str
 
 
+class Settle(Message, frozen=True):
+    """The client asks when all that it has asked for so far has come into effect everywhere.
+
+    Answered by `Settled` when a marker that went behind it has passed every broker. By then an advertisement
+    is known and the subscriptions that it concerns have come; a subscription has reached all that publish
+    for it.
+    """
+
+    id: str
+    cause: str
+
+
+class Settled(Message, frozen=True):
+    """It has."""
+
+    id: str
+
+
 class Delivery(Message, frozen=True):
     """An event for the client, and which of its subscriptions it matches."""
 
@@ -181,6 +199,17 @@ class Attach(Struct, frozen=True, gc=False):
     resume: bool
     control_received: int
     data_received: int
+    # The session waits for the client without end, and for its next process if that one has died: a process
+    # that does not resume takes over the subscriptions, and what has not been acknowledged.
+    durable: bool = False
+    process: str = ""  # tells the processes that share a durable session apart
+
+
+class Login(Struct, frozen=True, gc=False):
+    """Ahead of a greeting: who is calling, for drivers that ask. Machines never see it."""
+
+    user: str
+    token: str
 
 
 class Attached(Struct, frozen=True, gc=False):
@@ -220,7 +249,7 @@ class Ack(Struct, frozen=True, gc=False):
     data: int
 
 
-Greeting: TypeAlias = LinkHello | Attach | Attached | AttachRefused
+Greeting: TypeAlias = LinkHello | Login | Attach | Attached | AttachRefused
 # All that a connection carries.
 Parcel: TypeAlias = Frame | Ack | Greeting
 

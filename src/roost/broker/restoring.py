@@ -33,8 +33,10 @@ def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
         link = broker.linking.new(str(name), dials)
         link.peer_incarnation = peer_incarnation
         hops[link.key] = link
-    for (name,), (client, ending) in kinds.get("session", {}).items():
-        session = broker.hosting.new(str(name), client, ending=ending)
+    for (name,), (client, ending, durable, process) in kinds.get("session", {}).items():
+        session = broker.hosting.new(
+            str(name), client, durable=durable, process=process, ending=ending
+        )
         hops[session.key] = session
 
     for kind in ("adv", "sub"):

@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from roost.broker.events import ConnectionAccepted, ConnectionClosed, LinkOpened, LinkRefused
+from roost.broker.events import (
+    Congested,
+    ConnectionAccepted,
+    ConnectionClosed,
+    LinkOpened,
+    LinkRefused,
+    Relieved,
+)
 from roost.broker.messages import DATA, Frame, Parcel
 from roost.simulation.clock import Clock
 
@@ -176,11 +183,16 @@ class Network:
                 self.clock.after(NOTICE_S, end.notice, ConnectionClosed(connection.id, reason))
 
     def delay(self, a: str, b: str, extra_s: float) -> None:
-        """From now on everything between two actors takes so much longer (or less long again)."""
+        """From now on everything between two brokers takes so much longer (or less long again).
+
+        What a slow connection does not take piles up at its ends, who notice.
+        """
         key = frozenset((a, b))
-        self._extra_s[key] = max(0.0, self._extra_s.get(key, 0.0) + extra_s)
+        extra_s = self._extra_s[key] = max(0.0, self._extra_s.get(key, 0.0) + extra_s)
         for connection in self.of(a, b):
-            connection.extra_s = self._extra_s[key]
+            connection.extra_s = extra_s
+            for end in connection.ends:
+                end.notice(Congested(connection.id) if extra_s else Relieved(connection.id))
 
     def planned(self) -> int:
         """How many parcels are on the way, by what the clock has planned."""

@@ -26,6 +26,7 @@ from roost.broker.messages import (
     EndSession,
     Frame,
     LinkHello,
+    Login,
     Marker,
     MarkerEcho,
     Message,
@@ -35,6 +36,8 @@ from roost.broker.messages import (
     Redirect,
     Refused,
     SessionEnded,
+    Settle,
+    Settled,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -57,6 +60,7 @@ UNNUMBERED_TAGS: Final[dict[type[Parcel], int]] = {
     Attach: 3,
     Attached: 4,
     AttachRefused: 5,
+    Login: 6,
 }
 # A frame has the tag of the message in it.
 MESSAGE_TAGS: Final[dict[type[Message], int]] = {
@@ -73,6 +77,8 @@ MESSAGE_TAGS: Final[dict[type[Message], int]] = {
     Redirect: 26,
     Refused: 27,
     Dropped: 28,
+    Settle: 29,
+    Settled: 30,
 }
 KINDS: Final[dict[int, type[Struct]]] = {
     tag: kind for tags in (UNNUMBERED_TAGS, MESSAGE_TAGS) for kind, tag in tags.items()

@@ -1,0 +1,93 @@
+"""Data goes out no faster than it is read.
+
+What a peer is to get stands in the outbox of its channel. While the peer is *open*, each message goes to the
+driver as it comes. A peer that is away, or that does not read what was written (the driver says `Congested`),
+is closed: messages stay in the outbox. When it is back (`Relieved`, or a new connection), they are handed
+out, a few at a time so that nobody else has to wait for them, and when there are none left it is open again.
+
+So what a slow reader costs is in one place, which has a bound: for a neighbour `link_outbox_max`, at which
+whoever could add to it is read no further, and for a client `session_outbox_max` and
+`session_outbox_bytes_max`, at which a policy says what happens.
+
+Control is little, and goes out at once.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from roost.broker.commands import Send, SetTimer
+from roost.broker.hops import Link, Session
+from roost.broker.messages import Delivery, Publication
+
+if TYPE_CHECKING:
+    from roost.broker.core import Broker
+
+AT_A_TIME = 512
+
+
+class Flow:
+    """Hands outboxes to connections."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def begin(self, peer: Link | Session) -> None:
+        """A connection is there, and both sides know where they are: send what the peer lacks."""
+        assert peer.connection is not None
+        for frame in peer.channel.control.outbox:
+            self._broker.command(Send(peer.connection, frame))
+        peer.congested = False
+        peer.released = peer.channel.data.acked
+        self.go_on(peer)
+
+    def end(self, peer: Link | Session) -> None:
+        """The connection is gone, or is not the peer's any more."""
+        peer.open = False
+        if isinstance(peer, Session):
+            peer.held_bytes = 0
+
+    def congested(self, peer: Link | Session) -> None:
+        peer.congested = True
+        if peer.open:
+            peer.open = False
+            peer.released = peer.channel.data.sent
+
+    def relieved(self, peer: Link | Session) -> None:
+        if peer.congested:
+            peer.congested = False
+            self.go_on(peer)
+
+    def go_on(self, peer: Link | Session) -> None:
+        """Hand out the next few messages, and open the peer if they were the last."""
+        if peer.connection is None or peer.open or peer.congested:
+            return
+        lane = peer.channel.data
+        first = max(peer.released, lane.acked)
+        for frame in islice(lane.outbox, first - lane.acked, first - lane.acked + AT_A_TIME):
+            self._broker.command(Send(peer.connection, frame))
+            if isinstance(peer, Session) and type(frame.message) is Delivery:
+                size = len(frame.message.publication.encoded)
+                peer.held_bytes = max(0, peer.held_bytes - size)
+        peer.released = min(lane.sent, first + AT_A_TIME)
+        if peer.released == lane.sent:
+            peer.open = True
+        else:
+            self._broker.command(SetTimer(f"flow:{peer.kind}:{peer.name}", 0.0))
+
+    def timer(self, name: str) -> None:
+        kind, _, peer_name = name.partition(":")
+        peers: dict[str, Link] | dict[str, Session]
+        peers = self._broker.links if kind == Link.kind else self._broker.sessions
+        peer = peers.get(peer_name)
+        if peer is not None:
+            self.go_on(peer)
+
+    def room(self, session: Session, publication: Publication) -> bool:
+        """Whether one more delivery fits, for a client that is not open; it is counted then."""
+        size = len(publication.encoded)
+        if session.held_bytes + size > self._broker.config.session_outbox_bytes_max:
+            return False
+        session.held_bytes += size
+        return True
