@@ -15,7 +15,16 @@ from msgspec import Struct, msgpack
 from roost.broker import messages
 from roost.broker.messages import DATA, Ack, Delivery, Frame, Message, Parcel, Publication
 from roost.language import Event
-from roost.wire import WireError, decode, delivery_sizes, encode, kinds, publication_bytes, size_of
+from roost.wire import (
+    WireError,
+    decode,
+    delivery_head,
+    delivery_sizes,
+    encode,
+    kinds,
+    publication_bytes,
+    size_of,
+)
 from tests.wire.strategies import (
     frames,
     messages_by_kind,
@@ -74,7 +83,10 @@ def test_size_of_a_delivery(
     publication: Publication, sequence: int, hops: int, subscriptions: tuple[str, ...]
 ) -> None:
     frame = Frame(DATA, sequence, Delivery(publication, subscriptions), hops)
-    assert delivery_sizes(publication, [(1, frame), (2, frame)]) == [len(encode(frame))] * 2
+    encoded = encode(frame)
+    assert delivery_sizes(publication, [(1, frame), (2, frame)]) == [len(encoded)] * 2
+    body = publication_bytes(publication)
+    assert delivery_head(frame, len(body)) + body == encoded
 
 
 def test_the_size_of_a_frame_does_not_depend_on_its_number() -> None:

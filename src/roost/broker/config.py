@@ -51,5 +51,8 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     # ends, and the client is told why.
     session_outbox_policy: Literal["drop", "end"] = "end"
 
+    # How many subscriptions a session may have.
+    subscriptions_max: int = 100_000
+
     # Publishers whose last event is remembered, to know an event that comes a second time.
     watermarks_max: int = 100_000

@@ -50,6 +50,7 @@ from roost.broker.messages import (
     Ack,
     Advertise,
     Attach,
+    AttachRefused,
     Delivery,
     Dropped,
     EndSession,
@@ -92,8 +93,10 @@ class Broker:
         self.draining = Draining(self.links, self.tell, self.hosting.drained, self.journal)
         self.modules = Modules(self, modules)
         self.load: ev.LoadIndices | None = None
+        self.routed = 0  # publications
         self.duplicates = 0  # publications that came a second time
         self.last_route = (0, 0)  # to how many neighbours, and clients here, the last event went
+        self.store_is_full = False
         self.unheard = 0  # deliveries that nobody waits for any more, or that did not fit
 
         self._commands: list[Command] = []
@@ -280,6 +283,7 @@ class Broker:
                 else:
                     self._heard(peer, message)
         except RemoteProtocolError as error:
+            self._commands.append(Send(connection, AttachRefused(str(error))))
             self.drop(connection, str(error))
             return
         peer = peers.get(connection)
@@ -359,6 +363,7 @@ class Broker:
             self.last_route = (0, 0)
             return
         seen[publisher] = publication.sequence
+        self.routed += 1
 
         links, local = self.routing.route(publication.event, source)
         self.last_route = (len(links), len(local))
@@ -462,6 +467,9 @@ class Broker:
         self.load = event.load
         self.modules.sampled(event.load, self.now)
 
+    def _store_filled(self, event: ev.StoreFilled) -> None:
+        self.store_is_full = event.is_full
+
     def _module_switched(self, event: ev.ModuleSwitched) -> None:
         self.modules.switch(event.module, ModuleState(event.state), self.now)
 
@@ -484,6 +492,7 @@ HANDLERS: dict[type, Any] = {
     ev.LoadSampled: Broker._load_sampled,
     ev.ModuleSwitched: Broker._module_switched,
     ev.Started: Broker._started,
+    ev.StoreFilled: Broker._store_filled,
 }
 LINK_MESSAGES: dict[type[Message], Any] = {
     Advertise: Broker._advertise,

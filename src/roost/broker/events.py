@@ -115,6 +115,12 @@ class Persisted(Struct, frozen=True, gc=False):
     token: int
 
 
+class StoreFilled(Struct, frozen=True, gc=False):
+    """The store has reached its limit (new events are refused), or has room again."""
+
+    is_full: bool
+
+
 class ModuleSwitched(Struct, frozen=True, gc=False):
     """The operator turns an optimiser off, to observing or to acting."""
 

@@ -32,6 +32,7 @@ from roost.broker.messages import (
     Subscribe,
 )
 from roost.broker.permissions import NOBODY, Permission
+from roost.language import Subscription
 
 if TYPE_CHECKING:
     from roost.broker.core import Broker
@@ -186,12 +187,19 @@ class Hosting:
     def subscribes(self, session: Session, message: Subscribe) -> None:
         if session.ending or self._taken(session, self._broker.routing.subscriptions, message.id):
             return
-        if session.permission is not None:
-            objection = session.permission.objection_to_subscription(message.subscription)
-            if objection:
-                self._broker.tell(session, Refused(message.id, objection))
-                return
+        objection = self._objection_to_subscription(session, message.subscription)
+        if objection:
+            self._broker.tell(session, Refused(message.id, objection))
+            return
         self._broker.routing.subscribe(session, message.id, message.subscription, message.cause)
+
+    def _objection_to_subscription(self, session: Session, subscription: Subscription) -> str:
+        bound = self._broker.config.subscriptions_max
+        if len(session.subscriptions) >= bound:
+            return f"a session has at most {bound:,} subscriptions"
+        if session.permission is None:
+            return ""
+        return session.permission.objection_to_subscription(subscription)
 
     def advertises(self, session: Session, message: Advertise) -> None:
         if session.ending or self._taken(session, self._broker.routing.advertisements, message.id):
@@ -268,6 +276,8 @@ class Hosting:
             self._broker.publish(session, publication, 0)
 
     def _objection(self, session: Session, publication: Publication) -> str:
+        if self._broker.store_is_full:
+            return "the store of this broker is full"
         if publication.publisher != session.client:
             return f"it is in the name of {publication.publisher!r}, not of {session.client!r}"
         if publication.priority != DATA or self._broker.modules.reserves(publication.event):

@@ -14,11 +14,12 @@ from typing import Annotated
 import typer
 
 import roost
-from roost.cli import bench, covers, demo, explain, match, sim, topology
+from roost.cli import bench, broker, covers, demo, explain, match, sim, topology
 from roost.errors import UserError
 
 COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     demo.register,
+    broker.register,
     match.register,
     explain.register,
     covers.register,

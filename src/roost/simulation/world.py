@@ -32,7 +32,7 @@ from roost.simulation.oracle import Oracle, Party
 from roost.simulation.overlay import Overlay
 from roost.simulation.settings import Settings
 from roost.simulation.workload_check import MAIN
-from roost.traces import TraceWriter
+from roost.traces import TraceWriter, decision_row
 from roost.wire import publication_bytes
 
 # How often to look whether everything has settled, while something has not.
@@ -417,25 +417,11 @@ class World:
             self.storybook.said(self.clock.now, who, to, parcel)
 
     def decided(self, host: Host, record: Record) -> None:
-        decision = record.decision
         if self.storybook is not None:
             self.storybook.decided(self.clock.now, host.name, record)
         if self.trace is not None:
-            self.trace.add(
-                "decisions",
-                (
-                    self.clock.now,
-                    host.name,
-                    decision.module,
-                    decision.kind,
-                    decision.subject,
-                    decision.choice,
-                    decision.acted,
-                    msgspec.json.encode(decision.evidence).decode(),
-                    msgspec.json.encode(decision.predicted).decode(),
-                    decision.cause,
-                ),
-            )
+            row = decision_row(self.clock.now, host.name, record.decision)
+            self.trace.add("decisions", row)
 
     def sampled(self, host: Host, load: ev.LoadIndices) -> None:
         if self.trace is None or host.life is None:

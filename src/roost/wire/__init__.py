@@ -1,6 +1,13 @@
 """Messages to and from bytes: what connections carry, and what stores keep. `codec` has the layout."""
 
-from roost.wire.codec import decode, delivery_sizes, encode, publication_bytes, size_of
+from roost.wire.codec import (
+    decode,
+    delivery_head,
+    delivery_sizes,
+    encode,
+    publication_bytes,
+    size_of,
+)
 from roost.wire.errors import WireError
 from roost.wire.limits import DEFAULT_LIMITS, Limits
 from roost.wire.record import pack_record, unpack_record
@@ -14,6 +21,7 @@ __all__ = [
     "StreamDecoder",
     "WireError",
     "decode",
+    "delivery_head",
     "delivery_sizes",
     "encode",
     "pack_record",

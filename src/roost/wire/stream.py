@@ -48,6 +48,11 @@ class StreamDecoder:
         self._offset = 0  # of that, in the stream
         self._error: WireError | None = None
 
+    @property
+    def has_part(self) -> bool:
+        """Whether something has begun to arrive and is not complete."""
+        return bool(self._kept) or not self._opened
+
     def feed(self, data: bytes) -> list[Parcel]:
         """The parcels that this piece completes; WireError, and nothing else, if they are none.
 

@@ -1,0 +1,83 @@
+"""`roost broker`: one live broker, until it is told to stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roost.errors import UserError
+
+if TYPE_CHECKING:
+    from roost.runtime.config import ServerConfig
+
+
+def register(app: typer.Typer) -> None:
+    app.command("broker")(broker)
+
+
+def broker(
+    config: Annotated[
+        Path | None, typer.Option("--config", help="Its settings; see --print-config.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Its name in the federation.")] = None,
+    host: Annotated[str | None, typer.Option(help="Where it listens.")] = None,
+    port: Annotated[int | None, typer.Option(help="0 lets the system choose.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="The folder of its store: what is accepted is kept.")
+    ] = None,
+    admin_port: Annotated[
+        int | None, typer.Option(help="Health, metrics and control; -1 for none.")
+    ] = None,
+    neighbour: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=HOST:PORT, whom it dials, or NAME=, who dials it. May be repeated."
+        ),
+    ] = None,
+    trace: Annotated[Path | None, typer.Option(help="Record its traffic in this folder.")] = None,
+    print_config: Annotated[
+        bool, typer.Option("--print-config", help="Print all settings with their defaults.")
+    ] = False,
+) -> None:
+    """Run a broker. With no options at all it serves this machine only, on port 7411."""
+    from roost.runtime.config import documented, read_config
+
+    if print_config:
+        typer.echo(documented(), nl=False)
+        return
+    settings = read_config(config)
+    changes: dict[str, dict[str, object]] = {
+        "broker": {"name": name, "host": host, "port": port, "data": data and str(data)},
+        "admin": {"port": admin_port},
+        "trace": {"folder": trace and str(trace)},
+    }
+    settings = changed(settings, changes, neighbour or [])
+
+    import uvloop
+
+    from roost.runtime.main import serve
+
+    uvloop.run(serve(settings))
+
+
+def changed(
+    settings: ServerConfig, changes: dict[str, dict[str, object]], neighbours: list[str]
+) -> ServerConfig:
+    """The settings with what the command line says instead."""
+    from msgspec.structs import replace
+
+    for table, fields in changes.items():
+        said = {key: value for key, value in fields.items() if value is not None}
+        if said:
+            settings = replace(settings, **{table: replace(getattr(settings, table), **said)})
+    if neighbours:
+        links = dict(settings.links.neighbours)
+        for text in neighbours:
+            name, equals, address = text.partition("=")
+            if not name or not equals or (address and not address.rpartition(":")[2].isdigit()):
+                raise UserError(f"--neighbour {text!r}: expected NAME=HOST:PORT, or NAME=")
+            links[name] = address
+        settings = replace(settings, links=replace(settings.links, neighbours=links))
+    return settings

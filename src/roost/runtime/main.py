@@ -1,0 +1,32 @@
+"""A broker as a process: starts, says where it is, serves until a signal, and leaves in order."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import sys
+
+from roost.runtime.config import ServerConfig
+from roost.runtime.server import BrokerServer
+
+# The thread of the store needs the interpreter for microseconds after each commit; with the usual 5 ms it
+# would wait as long as a commit takes.
+SWITCH_INTERVAL_S = 0.000_5
+
+
+async def serve(config: ServerConfig) -> None:
+    """Run a broker until SIGTERM or SIGINT."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    server = BrokerServer(config)
+    await server.start()
+    # What is there now stays: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    print(f"{server.name} listens on {server.host}:{server.port}", file=sys.stderr, flush=True)
+    await stop.wait()
+    print(f"{server.name} stops", file=sys.stderr, flush=True)
+    await server.stop()

@@ -1,0 +1,336 @@
+"""A live broker: sockets, a store, security and limits around the machine.
+
+    start    the store is read, the listener opens, neighbours are dialled
+    serve    connections come and go; see `connection` for one, `shell` for what the machine wants
+    stop     nobody new is let in, nothing more is read; what was accepted is made safe and written out,
+             within a time; then everything closes. What had not arrived is sent again when both are back.
+
+When the disk fails, nothing is called safe that is not: acknowledgements stop, and after a while so does
+reading, until the store works again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roost.broker.commands import Persist
+from roost.broker.events import (
+    Identified,
+    LinkAdded,
+    LinkOpened,
+    LinkRefused,
+    LinkRemoved,
+    LoadSampled,
+    ModuleSwitched,
+    Persisted,
+    Started,
+    StoreFilled,
+)
+from roost.broker.messages import Login
+from roost.broker.module import ModuleState
+from roost.errors import UserError
+from roost.runtime.config import ServerConfig, broker_config, limits_of, login_of
+from roost.runtime.connection import SocketConnection
+from roost.runtime.loads import LoadMeter, load_dict
+from roost.runtime.recorder import Recorder
+from roost.runtime.security import RefusalLog, Users
+from roost.runtime.shell import Shell
+from roost.runtime.tls import client_context, names_of_peer, server_context
+from roost.wire import encode
+
+if TYPE_CHECKING:
+    from roost.runtime.store import Store
+
+STORE_NAME = "roost.db"
+# How much may wait for the disk before nobody is read any more.
+BACKLOG_BYTES_MAX = 64_000_000
+# How often connections are looked at that may have stayed too long.
+SWEEP_S = 0.5
+DRAIN_S = 10.0
+DIAL_S = 10.0
+
+
+class BrokerServer:
+    """One broker of a federation, on real sockets."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self.config = config
+        self.name = config.broker.name
+        self.host, self.port = config.broker.host, config.broker.port
+        self.started_at = time.time()
+        self.choked = False  # the store can't follow: nobody is read
+        self.refusals = 0
+        self._limits = limits_of(config)
+        self._login = login_of(config)
+        self._users = Users.load(Path(config.security.users)) if config.security.enabled else None
+        self._refusal_log = RefusalLog(config.security.refusals)
+        self._server_tls = server_context(config.tls) if config.tls.certificate else None
+        self._client_tls = client_context(config.tls) if config.tls.certificate else None
+        self._store: Store | None = None
+        self._server: asyncio.Server | None = None
+        self._open: dict[int, SocketConnection] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._meter = LoadMeter()
+        self._stopping = False
+
+    # --- start and stop -----------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Read the store, listen, and dial the neighbours."""
+        loop = asyncio.get_running_loop()
+        records: dict[Any, Any] = {}
+        if self.config.broker.data:
+            folder = Path(self.config.broker.data)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UserError(
+                    f"{folder}: can't be the folder of a store: {error.strerror}"
+                ) from None
+            from roost.runtime.store import Store  # SQLite is for those who want it
+
+            self._store = Store.open(
+                folder / STORE_NAME,
+                on_safe=lambda token: loop.call_soon_threadsafe(self._safe, token),
+                retained_bytes_max=self.config.store.retained_bytes_max or None,
+            )
+            records = self._store.load()
+        self.recorder = Recorder(self.name)
+        self.shell = Shell(
+            broker_config(self.config, incarnation=secrets.token_hex(8)),
+            modules=[self.recorder],
+            dial=self._dial,
+            persist=self._persist,
+            record=self.recorder.decided,
+            refused=self.refused,
+        )
+        self.shell.handle(ModuleSwitched(self.recorder.name, ModuleState.OFF.value))
+        self.shell.handle(Started(records))
+        self._set_links()
+        try:
+            self._server = await loop.create_server(
+                lambda: SocketConnection(self, self._limits),
+                self.host,
+                self.port,
+                ssl=self._server_tls,
+                ssl_handshake_timeout=self.config.limits.greeting_s if self._server_tls else None,
+                backlog=1024,
+            )
+        except OSError as error:
+            raise UserError(
+                f"can't listen on {self.host}:{self.port}: {error.strerror or error}"
+            ) from None
+        self.port = self._server.sockets[0].getsockname()[1]
+        if self.config.trace.folder:
+            self.recorder.begin(Path(self.config.trace.folder), self.shell)
+        self._spawn(self._sweep())
+
+    def _set_links(self) -> None:
+        """The neighbours of the settings; others that the store remembers are none any more."""
+        neighbours = self.config.links.neighbours
+        for name in [name for name in self.shell.machine.links if name not in neighbours]:
+            self.shell.handle(LinkRemoved(name, f"{self.name} is no longer linked to {name}"))
+        for name, address in neighbours.items():
+            self.shell.handle(LinkAdded(name, dial=bool(address)))
+
+    async def stop(self, *, within_s: float = DRAIN_S) -> None:
+        """In order: what was accepted is safe, and what was said is written."""
+        if self._stopping:
+            return
+        self._stopping = True
+        if self._server is not None:
+            self._server.close()
+        self.choked = True
+        for connection in self._open.values():
+            connection.read_or_not()
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline and self._unfinished():
+            await asyncio.sleep(0.01)
+        for task in self._tasks:
+            task.cancel()
+        self.shell.stop()
+        for connection in list(self._open.values()):
+            connection.transport.close()
+        await asyncio.sleep(0)
+        if self._store is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._store.close)
+        self.recorder.end()
+        self._refusal_log.close()
+
+    def _unfinished(self) -> bool:
+        if self.shell.machine.waiting_for_store:
+            return True
+        return any(c.transport.get_write_buffer_size() for c in self._open.values())
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- connections --------------------------------------------------------------------------------
+
+    def connected(self, connection: SocketConnection) -> None:
+        limits = self.config.limits
+        self._open[connection.id] = connection
+        if connection.neighbour:
+            if self._login is not None:
+                connection.transport.write(encode(Login(*self._login)))
+            self.shell.connections[connection.id] = connection
+            self.shell.handle(LinkOpened(connection.neighbour, connection.id))
+            return
+        self.shell.accepted(connection)
+        if self._stopping or len(self._open) > limits.connections_max:
+            connection.refuse(f"there are {limits.connections_max:,} connections already")
+            return
+        if self.choked:
+            connection.read_or_not()
+        certificate = connection.transport.get_extra_info("peercert")
+        if self._users is not None and certificate:
+            answer = self._users.permission_of_certificate(names_of_peer(certificate))
+            if isinstance(answer, str):
+                connection.refuse(answer)
+            else:
+                self.shell.handle(Identified(connection.id, answer))
+
+    def disconnected(self, connection: SocketConnection) -> None:
+        self._open.pop(connection.id, None)
+
+    def check_login(self, connection: SocketConnection, login: Login) -> None:
+        """Find out whether it is who it says, without keeping anybody waiting."""
+        if self._users is None:
+            connection.checked("")
+        else:
+            self._spawn(self._check_login(connection, login, self._users))
+
+    async def _check_login(self, connection: SocketConnection, login: Login, users: Users) -> None:
+        answer = await asyncio.to_thread(users.authenticate, login.user, login.token)
+        if isinstance(answer, str):
+            connection.checked(answer)
+        else:
+            self.shell.handle(Identified(connection.id, answer))
+            connection.checked("")
+
+    def _ask_again(self, users: Users) -> None:
+        """The users have changed: so may have what those may do who are already in."""
+        for id_, permission in list(self.shell.machine.permissions.items()):
+            answer = users.permission_of(permission.principal)
+            connection = self._open.get(id_)
+            if isinstance(answer, str):
+                if connection is not None:
+                    connection.refuse(answer)
+            elif answer != permission:
+                self.shell.handle(Identified(id_, answer))
+
+    def refused(self, connection_id: int, asked: str, reason: str) -> None:
+        """A connection, or something that was asked for on it, was refused."""
+        self.refusals += 1
+        connection = self._open.get(connection_id)
+        permission = self.shell.machine.permissions.get(connection_id)
+        self._refusal_log.add(
+            connection.address.rpartition(":")[0] if connection is not None else "",
+            permission.principal if permission is not None else "",
+            asked,
+            reason,
+        )
+
+    async def _sweep(self) -> None:
+        """End connections that take too long, and sample the load."""
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            now, limits = self.shell.loop.time(), self.config.limits
+            for connection in list(self._open.values()):
+                part, congested = connection.part_since, connection.congested_since
+                if congested is not None and now - congested > limits.stalled_s:
+                    connection.abort(f"it has read nothing for {limits.stalled_s:g} s")
+                elif not connection.greeted and now - connection.since > limits.greeting_s:
+                    connection.refuse(f"no greeting came within {limits.greeting_s:g} s")
+                elif part is not None and now - part > limits.frame_s:
+                    connection.refuse(f"a frame took longer than {limits.frame_s:g} s")
+                elif limits.idle_s and now - connection.heard_at > limits.idle_s:
+                    connection.refuse(f"nothing was heard for {limits.idle_s:g} s")
+            if self._users is not None and await asyncio.to_thread(self._users.refresh):
+                self._ask_again(self._users)
+            load = self._meter.sample(self.shell)
+            if load is not None:
+                self.shell.handle(LoadSampled(load))
+                self.recorder.loaded(self.shell, load)
+
+    def turned_away(self, neighbour: str, reason: str) -> None:
+        """A neighbour that we dialled does not want us."""
+        print(f"{self.name}: {neighbour} refused the link: {reason}", file=sys.stderr, flush=True)
+
+    # --- neighbours ---------------------------------------------------------------------------------
+
+    def _dial(self, neighbour: str) -> None:
+        self._spawn(self._dial_now(neighbour))
+
+    async def _dial_now(self, neighbour: str) -> None:
+        host, _, port = self.config.links.neighbours[neighbour].rpartition(":")
+        reason = "it does not answer"
+        with contextlib.suppress(TimeoutError):
+            try:
+                await asyncio.wait_for(
+                    self.shell.loop.create_connection(
+                        lambda: SocketConnection(self, self._limits, neighbour=neighbour),
+                        host.strip("[]"),
+                        int(port),
+                        ssl=self._client_tls,
+                    ),
+                    DIAL_S,
+                )
+                return
+            except OSError as error:
+                reason = str(error)
+        self.shell.handle(LinkRefused(neighbour, reason))
+
+    # --- the store ----------------------------------------------------------------------------------
+
+    def _persist(self, persist: Persist) -> None:
+        assert self._store is not None
+        self._store.write(persist.token, persist.writes)
+        if self._store.backlog_bytes > BACKLOG_BYTES_MAX and not self.choked:
+            self._choke(True)
+
+    def _safe(self, token: int) -> None:
+        """Everything up to this transaction is on the disk."""
+        assert self._store is not None
+        self.shell.handle(Persisted(token))
+        if self.choked and not self._stopping and self._store.backlog_bytes < BACKLOG_BYTES_MAX / 2:
+            self._choke(False)
+        if self._store.is_full != self.shell.machine.store_is_full:
+            self.shell.handle(StoreFilled(self._store.is_full))
+
+    def _choke(self, choked: bool) -> None:
+        self.choked = choked
+        for connection in self._open.values():
+            connection.read_or_not()
+
+    # --- for operators ------------------------------------------------------------------------------
+
+    def trouble(self) -> str:
+        """What keeps the broker from its work; "" if nothing does."""
+        return self._store.trouble if self._store is not None else ""
+
+    def status(self) -> dict[str, Any]:
+        load = self.shell.machine.load
+        store = self._store
+        return {
+            **self.shell.status(),
+            "host": self.host,
+            "port": self.port,
+            "pid": os.getpid(),
+            "uptime_s": time.time() - self.started_at,
+            "refusals": self.refusals,
+            "trouble": self.trouble(),
+            "tracing": self.recorder.recording,
+            "load": load_dict(load),
+            "store_bytes": 0 if store is None else store.retained_bytes,
+            "store_backlog_bytes": 0 if store is None else store.backlog_bytes,
+        }

@@ -1,0 +1,237 @@
+"""The shell around a broker: does what the machine wants done, and tells it what happens.
+
+It takes no decision of the protocol. What it adds is asyncio: timers of the event loop, connections as
+objects with a number, and output that is gathered. Everything that one turn of the loop wants to say on a
+connection goes out in one write at the end of the turn, however many events and messages that were: a
+write a message would cost eight times as much at a fan-out of ten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from roost.broker.commands import (
+    CancelTimer,
+    Close,
+    Command,
+    Deliver,
+    OpenLink,
+    PauseReading,
+    Persist,
+    Record,
+    ResumeReading,
+    Send,
+    SetTimer,
+)
+from roost.broker.config import BrokerConfig
+from roost.broker.core import Broker
+from roost.broker.events import ConnectionAccepted, ConnectionClosed, TimerFired
+from roost.broker.messages import AttachRefused, Frame, Parcel, Refused
+from roost.broker.module import Module
+from roost.wire import delivery_head, encode, publication_bytes
+
+# Neighbours that lost each other at the same moment shouldn't dial at the same moment, again and again.
+DIAL_JITTER = 0.25
+
+
+class Connection(Protocol):
+    """What the shell needs of a connection. `out` is what the turn has to say, until `flush`."""
+
+    id: int
+    out: list[bytes]
+
+    def flush(self) -> None: ...
+
+    def close(self, reason: str) -> None:
+        """After what was written."""
+
+    def pause(self) -> None:
+        """Pass on no more data, until `resume`."""
+
+    def resume(self) -> None: ...
+
+
+class Shell:
+    """A broker machine at work in an event loop."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        modules: Sequence[Module] = (),
+        dial: Callable[[str], None],
+        persist: Callable[[Persist], None],
+        record: Callable[[Record], None] = lambda _: None,
+        refused: Callable[[int, str, str], None] = lambda *_: None,
+    ) -> None:
+        self.machine = Broker(config, modules)
+        self.loop = asyncio.get_running_loop()
+        self.connections: dict[int, Connection] = {}
+        self.messages_out = 0
+        self.bytes_out = 0
+        self._dial = dial
+        self._persist = persist
+        self._record = record
+        self._refused = refused
+        self._ids = 0
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._dirty: list[Connection] = []  # those with something to say, once each
+        self._flush_is_due = False
+        self.over = False
+
+    # --- what happens -------------------------------------------------------------------------------
+
+    def handle(self, event: object) -> None:
+        """Something happens to the broker."""
+        if not self.over:
+            self.execute(self.machine.handle(event, self.loop.time()))
+
+    def new_id(self) -> int:
+        self._ids += 1
+        return self._ids
+
+    def accepted(self, connection: Connection) -> None:
+        self.connections[connection.id] = connection
+        self.handle(ConnectionAccepted(connection.id))
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        """A connection is gone, or about to be: the machine hears it once."""
+        if self.connections.pop(connection.id, None) is not None:
+            self.handle(ConnectionClosed(connection.id, reason))
+
+    # --- what the machine wants ---------------------------------------------------------------------
+
+    def execute(self, commands: list[Command]) -> None:
+        for command in commands:
+            kind = type(command)
+            if kind is Deliver:
+                self._deliver(command)  # type: ignore[arg-type]
+            elif kind is Send:
+                self._send(command.connection, command.parcel)  # type: ignore[attr-defined]
+            else:
+                self._execute_rare(command)
+
+    def _send(self, connection_id: int, parcel: Parcel) -> None:
+        connection = self.connections.get(connection_id)
+        if connection is not None:
+            self.messages_out += 1
+            if type(parcel) is AttachRefused and not parcel.redirect:
+                self._refused(connection_id, "connection", parcel.reason)
+            elif type(parcel) is Frame and type(parcel.message) is Refused:
+                self._refused(connection_id, parcel.message.request, parcel.message.reason)
+            if not connection.out:
+                self._is_dirty(connection)
+            connection.out.append(encode(parcel))
+
+    def _deliver(self, command: Deliver) -> None:
+        """One publication to many: its own bytes are the same for all."""
+        body = publication_bytes(command.publication)
+        size = len(body)
+        connections = self.connections
+        for id_, frame in command.frames:
+            connection = connections.get(id_)
+            if connection is None:
+                continue
+            out = connection.out
+            if not out:
+                self._is_dirty(connection)
+            out.append(delivery_head(frame, size))
+            out.append(body)
+        self.messages_out += len(command.frames)
+
+    def _is_dirty(self, connection: Connection) -> None:
+        self._dirty.append(connection)
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self.loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_is_due = False
+        dirty, self._dirty = self._dirty, []
+        for connection in dirty:
+            connection.flush()
+
+    def _execute_rare(self, command: Command) -> None:
+        if isinstance(command, SetTimer):
+            self._set_timer(command.name, command.delay_s)
+        elif isinstance(command, CancelTimer):
+            self._cancel_timer(command.name)
+        elif isinstance(command, Persist):
+            self._persist(command)
+        elif isinstance(command, OpenLink):
+            self._dial(command.broker)
+        elif isinstance(command, Close):
+            connection = self.connections.pop(command.connection, None)
+            if connection is not None:
+                connection.close(command.reason)
+        elif isinstance(command, PauseReading | ResumeReading):
+            connection = self.connections.get(command.connection)
+            if connection is not None:
+                if isinstance(command, PauseReading):
+                    connection.pause()
+                else:
+                    connection.resume()
+        elif isinstance(command, Record):
+            self._record(command)
+
+    # --- timers -------------------------------------------------------------------------------------
+
+    def _set_timer(self, name: str, delay_s: float) -> None:
+        self._cancel_timer(name)
+        if name.startswith("dial:"):
+            delay_s *= random.uniform(1 - DIAL_JITTER, 1 + DIAL_JITTER)
+        self._timers[name] = self.loop.call_later(delay_s, self._fire, name)
+
+    def _cancel_timer(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _fire(self, name: str) -> None:
+        self._timers.pop(name, None)
+        self.handle(TimerFired(name))
+
+    # --- the end ------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Nothing happens to the broker any more, and it wants nothing."""
+        self._flush()
+        self.over = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def status(self) -> dict[str, Any]:
+        """For operators: figures of the machine as it is."""
+        machine = self.machine
+        links = {
+            link.name: {
+                "up": link.greeted,
+                "dials": link.dials,
+                "waiting": len(link.channel.data.outbox) + len(link.channel.control.outbox),
+                "sent": link.channel.data.sent,
+                "received": link.channel.data.received,
+                "congested": link.congested,
+            }
+            for link in machine.links.values()
+        }
+        sessions = machine.sessions.values()
+        return {
+            "broker": machine.config.broker,
+            "incarnation": machine.incarnation,
+            "durable": machine.config.durable,
+            "routing": machine.config.routing,
+            "links": links,
+            "sessions": len(sessions),
+            "attached": sum(session.connection is not None for session in sessions),
+            "waiting": sum(len(session.channel.data.outbox) for session in sessions),
+            "connections": len(self.connections),
+            "subscriptions": len(machine.routing.subscriptions),
+            "advertisements": len(machine.routing.advertisements),
+            "duplicates": machine.duplicates,
+            "unheard": machine.unheard,
+            "messages_out": self.messages_out,
+        }
