@@ -17,6 +17,7 @@ from roost.broker.messages import (
     Ack,
     Advertise,
     Attach,
+    AttachRefused,
     Frame,
     LinkHello,
     Publication,
@@ -83,7 +84,8 @@ def test_refusals_say_why(greeting: Any, reason: str) -> None:
     machine = broker()
     machine.handle(ev.LinkAdded("B2", dial=False), 0.0)
     machine.handle(ev.ConnectionAccepted(7), 0.0)
-    assert machine.handle(ev.Received(7, (greeting,)), 0.0) == [do.Close(7, reason)]
+    said = machine.handle(ev.Received(7, (greeting,)), 0.0)
+    assert said == [do.Send(7, AttachRefused(reason)), do.Close(7, reason)]
     # What comes after that is not heard.
     assert machine.handle(ev.Received(7, (hello("B2"),)), 0.0) == []
     assert not machine.links["B2"].greeted
@@ -119,10 +121,19 @@ def test_a_neighbour_that_breaks_the_protocol_is_hung_up_on(message: Any, reason
     machine.handle(ev.LinkAdded("B2", dial=True), 0.0)
     machine.handle(ev.LinkOpened("B2", 7), 0.0)
     machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
-    close, redial = machine.handle(ev.Received(7, (message,)), 0.0)
+    why, close, redial = machine.handle(ev.Received(7, (message,)), 0.0)
+    assert why == do.Send(7, AttachRefused(reason))
     assert close == do.Close(7, reason)
     assert redial == do.SetTimer("dial:B2", 0.5)
     assert machine.links["B2"].connection is None
+
+
+def test_a_neighbour_that_refuses_us_is_dialled_again() -> None:
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=True), 0.0)
+    machine.handle(ev.LinkOpened("B2", 7), 0.0)
+    said = machine.handle(ev.Received(7, (AttachRefused("not you"),)), 0.0)
+    assert said == [do.Close(7, "not you"), do.SetTimer("dial:B2", 0.5)]
 
 
 # --- connections that come and go -------------------------------------------------------------------

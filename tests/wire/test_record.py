@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import msgpack
 
-from roost.broker.messages import DATA, Publication
-from roost.wire import WireError, pack_record, unpack_record
+from roost.broker.messages import DATA, Delivery, Message, Publication
+from roost.wire import WireError, pack_record, publication_bytes, unpack_record
 from tests.language.strategies import advertisements, subscriptions
 from tests.wire.strategies import messages, parcels
 from tests.wire.support import one_of_each, quote
@@ -49,6 +49,21 @@ def test_a_publication_is_not_encoded_again() -> None:
     assert loaded.encoded == publication.encoded
 
 
+@given(messages, st.one_of(st.integers(0, 200), st.integers(-(2**63), 2**63 - 1)))
+def test_what_is_sent_comes_back_by_the_short_way_too(message: Message, hops: int) -> None:
+    assert repr(unpack_record(pack_record((message, hops)))) == repr((message, hops))
+
+
+@pytest.mark.parametrize("hops", [0, 127, 128])
+@pytest.mark.parametrize("missing", range(-20, 40))
+def test_sent_events_about_as_long_as_the_short_way_takes(missing: int, hops: int) -> None:
+    """A length that is wrong by one, in either place, would not come back."""
+    publication = quote(payload=bytes(0xFFFF - missing - len(publication_bytes(quote()))))
+    for message in (publication, Delivery(publication, ("s/1", "s/2"))):
+        assert unpack_record(pack_record((message, hops))) == (message, hops)
+        assert unpack_record(pack_record([message, hops])) == [message, hops]
+
+
 class Pair(NamedTuple):
     a: int
     b: int
@@ -65,6 +80,9 @@ class Pair(NamedTuple):
         "\ud800",
         [object()],
         (quote(publisher="\ud800"),),
+        (Delivery(quote(), ("\ud800",)), 1),
+        (Delivery(quote(), (object(),)), 1),  # type: ignore[arg-type]
+        (quote(), 2**64),
     ],
     ids=repr,
 )

@@ -267,6 +267,7 @@ class Broker:
         peers = self.peers
         if connection not in peers:
             return  # it was closed while this was on the way
+        journal, publishes = self.journal, self.hosting.publishes
         try:
             for parcel in event.parcels:
                 peer = peers.get(connection)  # a greeting, or a refusal, changes it
@@ -275,13 +276,17 @@ class Broker:
                     continue
                 channel = peer.channel
                 lane = channel.data if parcel.priority == DATA else channel.control
-                if not lane.accept(parcel.sequence):
+                if journal is None and parcel.sequence == lane.received + 1:
+                    lane.received = parcel.sequence  # what `accept` would do, and mostly does
+                elif not lane.accept(parcel.sequence):
                     continue  # it has been here before
                 message = parcel.message
-                if type(message) is Publication and peer.is_link:
+                if type(message) is not Publication:
+                    self._heard(peer, message)
+                elif peer.is_link:
                     self.publish(peer, message, parcel.hops)
                 else:
-                    self._heard(peer, message)
+                    publishes(peer, message)  # type: ignore[arg-type]
         except RemoteProtocolError as error:
             self._commands.append(Send(connection, AttachRefused(str(error))))
             self.drop(connection, str(error))
@@ -319,6 +324,8 @@ class Broker:
                 self.room_again(peer)
         elif peer is not None and (isinstance(peer, Session) or peer.greeted):
             raise RemoteProtocolError(f"{type(parcel).__name__} came after a greeting")
+        elif isinstance(parcel, AttachRefused):
+            self.drop(connection, parcel.reason)
         elif isinstance(parcel, LinkHello):
             self.linking.greet(connection, parcel)
         elif isinstance(parcel, Attach):

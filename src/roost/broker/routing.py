@@ -23,16 +23,19 @@ from roost.broker.hops import Hop, Link
 from roost.broker.journal import Journal
 from roost.broker.messages import Advertise, Message, Subscribe, Unadvertise, Unsubscribe
 from roost.broker.spares import Kind, Spares
-from roost.language import Advertisement, Event, Interest, Subscription
+from roost.language import Advertisement, Event, Interest, Operator, Subscription
 from roost.matching import Index, OverlapIndex
 
 Tell = Callable[[Link, Message], None]
+
+# Up to so many advertisements of a client are looked at one by one.
+FEW = 8
 
 
 class Entry:
     """A row of a table. The handle is its number in this broker, for the matcher and the poset."""
 
-    __slots__ = ("announcement", "handle", "hop", "id", "ids", "interest")
+    __slots__ = ("announcement", "handle", "hop", "id", "ids", "interest", "plain")
 
     def __init__(self, id_: str, handle: int, interest: Interest, hop: Hop) -> None:
         self.id = id_
@@ -41,6 +44,23 @@ class Entry:
         self.handle = handle
         self.interest = interest
         self.hop = hop
+        self.plain = plain_demands(interest) if isinstance(interest, Advertisement) else None
+
+
+def plain_demands(advertisement: Advertisement) -> tuple[tuple[str, str | None], ...] | None:
+    """What an event must have, as (name, string or None for anything); None if that doesn't say it all."""
+    if len(advertisement.filters) != 1:
+        return None
+    demands: list[tuple[str, str | None]] = []
+    for predicate in advertisement.filters[0].predicates:
+        constant = predicate.constant
+        if predicate.operator is Operator.EQ and isinstance(constant, str):
+            demands.append((predicate.attribute, constant))
+        elif predicate.operator is Operator.PRESENT and constant is None:
+            demands.append((predicate.attribute, None))
+        else:
+            return None
+    return tuple(demands)
 
 
 class Handles:
@@ -125,7 +145,24 @@ class Routing:
         return len(self._spares)
 
     def offered(self, hop: Hop, event: Event) -> bool:
-        """Whether a client here has advertised events like this."""
+        """Whether a client here has advertised events like this.
+
+        Most clients have a few plain advertisements, for which the matcher is a long way.
+        """
+        if len(hop.advertisements) <= FEW:
+            attributes = event.attributes
+            for entry in hop.advertisements.values():
+                if entry.plain is None:
+                    break
+                for name, word in entry.plain:
+                    value = attributes.get(name)
+                    # NaN, which differs from itself, is as good as absent.
+                    if value is None or value != (value if word is None else word):
+                        break
+                else:
+                    return True
+            else:
+                return False
         entries = self._advertisement_handles.entries
         return any(entries[h].hop is hop for h in self._offered.match(event).tolist())
 

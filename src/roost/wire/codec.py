@@ -30,7 +30,7 @@ from functools import lru_cache, reduce
 from operator import or_
 from typing import Any, Final
 
-from msgspec import Raw, Struct, msgpack
+from msgspec import Struct, msgpack
 from msgspec.structs import astuple, force_setattr
 
 from roost.broker.messages import DATA, Delivery, Frame, Parcel, Publication
@@ -59,7 +59,15 @@ _pack_uint64 = struct.Struct(">BQ").pack
 
 _PUBLICATION: Final = kinds.MESSAGE_TAGS[Publication]
 _DELIVERY: Final = kinds.MESSAGE_TAGS[Delivery]
+_PUBLICATION_MARK: Final = _ARRAY + _FRAME_ITEMS + 1
 _DELIVERY_MARK: Final = _ARRAY + _FRAME_ITEMS + 2
+_FIXSTR: Final = 0xA0
+
+# The usual head again, without the length, and behind it the marks of the ids of a delivery and the first.
+_BODY_HEAD_SIZE: Final = _HEAD_SIZE - PREFIX_SIZE
+_read_head = struct.Struct(">BBBBIBBB").unpack_from
+_FAST_SIZE: Final = _BODY_HEAD_SIZE + 2
+_new_event = Event.__new__
 
 # ValueError: msgspec's own errors, those of the language, and strings that are or have no UTF-8.
 _UNREADABLE: Final = (ValueError, RecursionError)
@@ -255,19 +263,38 @@ class Decoder:
         self._messages = {types[kind]: (kind, kinds.texts_of(kind)) for kind in kinds.MESSAGE_TAGS}
         self._read_publication = msgpack.Decoder(kinds.publication_type(limits)).decode
         self._publication_bytes_max = limits.publication_bytes_max
+        self._short_id_max = min(_FIXSTR_MAX, limits.name_length_max)
+        self._ids: dict[bytes, tuple[str, ...]] = {}
 
     def decode(self, body: bytes | memoryview) -> Parcel:
         """The parcel of a body; WireError, and nothing else, if it is none."""
+        if len(body) > _FAST_SIZE:
+            # Most bodies are of publications and deliveries, in our own spelling: read off, in a fifth of
+            # the time. Any other spelling takes the long way, to the same end.
+            mark, tag, priority, number, sequence, hops, ids, id_mark = _read_head(body)
+            if number == _UINT32 and hops <= _FIXINT_MAX and priority <= DATA:
+                if tag == _PUBLICATION and mark == _PUBLICATION_MARK:
+                    publication = self._publication(body[_BODY_HEAD_SIZE:], body)
+                    return Frame(priority, sequence, publication, hops)
+                if tag == _DELIVERY and mark == _DELIVERY_MARK and ids == _ARRAY + 1:
+                    length = id_mark - _FIXSTR
+                    if 0 <= length <= self._short_id_max:
+                        stop = _FAST_SIZE + length
+                        id_ = self._id(body[_FAST_SIZE:stop])
+                        if id_ is not None:
+                            publication = self._publication(body[stop:], body)
+                            return Frame(priority, sequence, Delivery(publication, id_), hops)
         try:
             wire: Any = self._read(body)
         except _UNREADABLE as error:
             raise _refusal(error, bytes(body)) from error
         wire_type = type(wire)
         if wire_type is self._publication_frame:
-            publication = self._publication(wire.publication, body)
+            publication = self._publication(bytes(wire.publication), body)
             return Frame(wire.priority, wire.sequence, publication, wire.hops)
         if wire_type is self._delivery_frame:
-            delivery = Delivery(self._publication(wire.publication, body), wire.subscriptions)
+            publication = self._publication(bytes(wire.publication), body)
+            delivery = Delivery(publication, wire.subscriptions)
             return Frame(wire.priority, wire.sequence, delivery, wire.hops)
         if wire_type in self._unnumbered:
             return self._unnumbered[wire_type](*astuple(wire))
@@ -278,8 +305,21 @@ class Decoder:
         priority, sequence, hops, *fields = items
         return Frame(priority, sequence, kind(*fields), hops)
 
-    def _publication(self, part: Raw, body: bytes | memoryview) -> Publication:
-        raw = bytes(part)
+    def _id(self, raw: bytes | memoryview) -> tuple[str, ...] | None:
+        """The id of the one subscription that a delivery is for, seen before more often than not."""
+        ids = self._ids.get(raw)  # type: ignore[arg-type]
+        if ids is None:
+            try:
+                ids = (str(raw, "utf-8"),)
+            except UnicodeDecodeError:
+                return None
+            if len(self._ids) >= _IDS_MAX:
+                self._ids.clear()
+            self._ids[bytes(raw)] = ids
+        return ids
+
+    def _publication(self, raw: bytes | memoryview, body: bytes | memoryview) -> Publication:
+        raw = bytes(raw)
         if len(raw) > self._publication_bytes_max:
             raise WireError(
                 f"Publication: {len(raw):,} bytes; at most {self._publication_bytes_max:,} are allowed",
@@ -304,10 +344,12 @@ class Decoder:
                 f" expected 1 to {NAME_LENGTH_MAX} characters",
                 field="Publication.event",
             )
+        event = _new_event(Event)
+        event.attributes = attributes
         return Publication(
             wire.publisher,
             wire.sequence,
-            Event.trusted(attributes),
+            event,
             wire.payload,
             wire.content_type,
             wire.headers,

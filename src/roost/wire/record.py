@@ -7,13 +7,15 @@ to keep and one set of checks, and a publication is encoded neither to be stored
 
 from __future__ import annotations
 
+import struct
 from typing import Any, Final
 
 from msgspec import msgpack
 
-from roost.broker.messages import CONTROL, Frame, Message, Parcel
+from roost.broker.messages import CONTROL, Delivery, Frame, Message, Parcel, Publication
 from roost.language import Advertisement, Subscription, parse_advertisement, parse_subscription
-from roost.wire.codec import PREFIX_SIZE, decoder_for, encode
+from roost.wire import kinds
+from roost.wire.codec import PREFIX_SIZE, decoder_for, encode, publication_bytes
 from roost.wire.errors import WireError
 from roost.wire.limits import NO_LIMITS
 
@@ -28,12 +30,37 @@ _SCALARS: Final = frozenset((str, int, float, bool, bytes, type(None)))
 
 _pack = msgpack.Encoder().encode
 
+# (publication, hops) and (delivery, hops) begin with the mark of an extension, its length, its code and the
+# mark of its list of two; then the same for the message, whose code is followed by the head of a frame.
+_SENT: Final = struct.Struct(">BH3sH10s")
+_EXT16: Final = 0xC8
+_LIST_OF_TWO: Final = bytes((_TUPLE, 0x92, _EXT16))
+# What the outer extension has beside the body: mark of the list; mark, length and code of the message; hops.
+_AROUND_SIZE: Final = 6
+_FRAME_HEAD_SIZE: Final = 9
+_FIXINTS: Final = tuple(bytes((number,)) for number in range(0x80))
+
+
+def _sent_head(kind: type[Message], items: int) -> bytes:
+    """The code of a message and the head of a frame, with no number in it, as `encode` writes it."""
+    mark = 0x90 + len(kinds.FRAME_ITEMS) + items
+    return bytes((_MESSAGE, mark, kinds.MESSAGE_TAGS[kind], CONTROL, 0xCE, 0, 0, 0, 0, 0))
+
+
+_PUBLICATION: Final = _sent_head(Publication, 1)
+_DELIVERY: Final = _sent_head(Delivery, 2)
+_pack_head = _SENT.pack
+
 
 def pack_record(value: object) -> bytes:
     """The value as bytes; WireError if it holds anything that a record can't."""
     try:
+        if type(value) is tuple and len(value) == 2 and type(value[1]) is int:
+            sent = _pack_sent(*value)
+            if sent is not None:
+                return sent
         return _pack(_packable(value))
-    except (ValueError, OverflowError, RecursionError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise WireError(f"a record can't be written: {error}") from error
 
 
@@ -45,6 +72,25 @@ def unpack_record(record: bytes) -> Any:
     # declare to be long.
     except (ValueError, TypeError, RecursionError, MemoryError) as error:
         raise WireError(f"a record can't be read: {error}") from error
+
+
+def _pack_sent(message: object, hops: int) -> bytes | None:
+    """A short way for what is stored most: an event that is sent. None: it is not that simple.
+
+    What it gives means the same as what the long way does, and takes a third of the time.
+    """
+    if type(message) is Publication:
+        head, body = _PUBLICATION, message.encoded or publication_bytes(message)
+    elif type(message) is Delivery:
+        head = _DELIVERY
+        body = _pack(message.subscriptions) + publication_bytes(message.publication)
+    else:
+        return None
+    size = _FRAME_HEAD_SIZE + len(body)
+    if size + _AROUND_SIZE > 0xFFFF or not 0 <= hops < len(_FIXINTS):
+        return None
+    head = _pack_head(_EXT16, size + _AROUND_SIZE, _LIST_OF_TWO, size, head)
+    return head + body + _FIXINTS[hops]
 
 
 def _packable(value: object) -> object:
