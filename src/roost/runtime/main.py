@@ -15,14 +15,20 @@ from roost.runtime.server import BrokerServer
 SWITCH_INTERVAL_S = 0.000_5
 
 
+# Allocations until a collection of what is young, and collections until one of what is older.
+COLLECT_AFTER = (100_000, 50, 100)
+
+
 async def serve(config: ServerConfig) -> None:
     """Run a broker until SIGTERM or SIGINT."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     server = BrokerServer(config)
     await server.start()
-    # What is there now stays: the collector need not look at it again and again.
+    # Messages are no matter for the collector (they never form a cycle); what else there is, is little and
+    # stays. So it need not look often, and not at what is there now.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

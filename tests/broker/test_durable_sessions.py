@@ -1,0 +1,189 @@
+"""Sessions that outlive a process, deliveries that are handled, requests that have settled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from roost.broker import commands as do
+from roost.broker import events as ev
+from tests.broker.kit import Federation
+
+
+def federation_of(*edges: tuple[str, str], **config: Any) -> Federation:
+    federation = Federation(*edges or (("B1", "B2"),), **config)
+    federation.client("pub", "B1")
+    federation.advertise("pub", "a present")
+    federation.settle()
+    return federation
+
+
+def process(federation: Federation, number: int, name: str = "sub") -> None:
+    """A process of a durable subscriber starts: it knows nothing of the ones before."""
+    federation.client(
+        name,
+        "B2",
+        session="durable/orders",
+        durable=True,
+        process=f"process {number}",
+        waits_for_application=True,
+    )
+    federation.subscribe(name, "a present", "orders")
+    federation.settle()
+
+
+def test_the_next_process_gets_what_was_not_handled() -> None:
+    federation = federation_of()
+    process(federation, 1)
+    ids = [federation.publish("pub", a=n) for n in range(3)]
+    federation.settle()
+    assert federation.got("sub") == ids
+    federation.handle("sub", ev.Handled(1))
+    federation.settle()
+    federation.cut("sub", "B2")
+    ids.append(federation.publish("pub", a=3))  # nobody is there
+    federation.settle()
+    process(federation, 2)
+    assert federation.got("sub") == ids[1:]
+    assert federation.table("B2") == {"durable/orders/orders": "sub"}
+    ids.append(federation.publish("pub", a=4))
+    federation.settle()
+    assert federation.got("sub") == ids[1:]
+    federation.check_tables()
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_durable_session_survives_its_broker_if_that_has_a_store(keep: bool) -> None:
+    federation = federation_of(durable=True)
+    process(federation, 1)
+    federation.cut("sub", "B2")
+    federation.severed.add(frozenset(("sub", "B2")))
+    ids = [federation.publish("pub", a=n) for n in range(2)]
+    federation.settle()
+    federation.restart("B2", keep_store=keep)
+    ids.append(federation.publish("pub", a=2))
+    federation.settle()
+    federation.severed.clear()
+    process(federation, 2)
+    assert federation.got("sub") == (ids if keep else [])
+
+
+def test_a_durable_session_waits_longer() -> None:
+    federation = federation_of(linger_s=10.0, durable_linger_s=100.0)
+    process(federation, 1)
+    federation.client("other", "B2")
+    federation.settle()
+    for name in ("sub", "other"):
+        federation.severed.add(frozenset((name, "B2")))
+        federation.cut(name, "B2")
+    federation.advance(50.0)
+    assert list(federation.brokers["B2"].sessions) == ["durable/orders"]
+    federation.advance(60.0)
+    assert not federation.brokers["B2"].sessions
+    assert not federation.brokers["B2"].routing.subscriptions
+
+
+def test_a_process_that_was_taken_over_is_told_so() -> None:
+    federation = federation_of()
+    process(federation, 1)
+    old = federation.clients.pop("sub")
+    process(federation, 2)
+    assert federation.state("sub") == "attached"
+    federation.clients["old"] = old
+    federation.news["old"] = []
+    federation.handed["old"] = []
+    old.handle(ev.ConnectionClosed(old._connection or 0), 0.0)
+    federation.handle("old", ev.TimerFired("dial"))
+    federation.settle()
+    (refusal,) = federation.heard("old", "refused")
+    assert refusal.reason == "another process of this client has taken over the session"
+    assert federation.state("sub") == "attached"
+
+
+def test_another_filter_under_the_same_name_replaces_the_old_one() -> None:
+    federation = federation_of()
+    process(federation, 1)
+    federation.cut("sub", "B2")
+    federation.client("sub", "B2", session="durable/orders", durable=True, process="2")
+    federation.subscribe("sub", "a > 5", "orders")
+    federation.settle()
+    federation.publish("pub", a=1)
+    wanted = federation.publish("pub", a=6)
+    federation.settle()
+    assert federation.got("sub") == [wanted]
+    federation.check_tables()
+
+
+def test_deliveries_are_acknowledged_when_they_are_handled() -> None:
+    federation = federation_of()
+    process(federation, 1)
+    for n in range(4):
+        federation.publish("pub", a=n)
+    federation.settle()
+    (session,) = federation.brokers["B2"].sessions.values()
+    assert len(session.channel.data.outbox) == 4
+    federation.handle("sub", ev.Handled(3))
+    federation.settle()
+    assert len(session.channel.data.outbox) == 1
+    federation.cut("sub", "B2")
+    federation.advance(1.0)  # it resumes: what it has is not handed out twice
+    assert len(federation.got("sub")) == 4
+    assert len(session.channel.data.outbox) == 1
+    federation.handle("sub", ev.Handled(4))
+    federation.settle()
+    assert not session.channel.data.outbox
+
+
+# --- settling ---------------------------------------------------------------------------------------
+
+
+def test_an_advertisement_has_settled_when_the_subscriptions_for_it_have_come() -> None:
+    """Control first, the marker behind it: see `Settle`."""
+    federation = Federation(("B1", "B2"), ("B2", "B3"))
+    federation.client("pub", "B1")
+    federation.client("sub", "B3")
+    federation.subscribe("sub", "a present")
+    federation.settle()
+    federation.advertise("pub", "a present")
+    federation.handle("pub", ev.SettleRequested("q1"))
+    while not federation.heard("pub", "settled"):
+        assert federation.step()
+    assert list(federation.table("B1")) == ["sub/1"]
+    assert federation.heard("pub", "settled") == [do.Tell("settled", "q1")]
+
+
+def test_a_subscription_has_settled_when_every_publisher_has_it() -> None:
+    federation = Federation(("B1", "B2"), ("B2", "B3"))
+    federation.client("pub", "B1")
+    federation.client("sub", "B3")
+    federation.advertise("pub", "a present")
+    federation.settle()
+    federation.subscribe("sub", "a present")
+    federation.handle("sub", ev.SettleRequested("q1"))
+    while not federation.heard("sub", "settled"):
+        assert federation.step()
+    published = federation.publish("pub", a=1)
+    federation.settle()
+    assert federation.got("sub") == [published]
+
+
+def test_settling_waits_for_a_neighbour_that_is_away() -> None:
+    federation = federation_of(durable=True)
+    federation.severed.add(frozenset(("B1", "B2")))
+    federation.cut("B1", "B2")
+    federation.handle("pub", ev.SettleRequested("q1"))
+    federation.advance(5.0)
+    assert not federation.heard("pub", "settled")
+    federation.severed.clear()
+    federation.advance(60.0)
+    assert federation.heard("pub", "settled")
+
+
+def test_an_id_to_settle_is_one_word() -> None:
+    federation = federation_of()
+    federation.handle("pub", ev.SettleRequested("a/b"))
+    federation.settle()
+    assert federation.heard("pub", "refused") == [
+        do.Tell("refused", "a/b", "an id to settle has no '/' in it")
+    ]
