@@ -51,6 +51,10 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     # ends, and the client is told why.
     session_outbox_policy: Literal["drop", "end"] = "end"
 
+    # When the store is full (`StoreFilled`): refuse new events; or take them, and keep none of them for
+    # clients that are away.
+    store_full_policy: Literal["refuse", "drop"] = "refuse"
+
     # How many subscriptions a session may have.
     subscriptions_max: int = 100_000
 

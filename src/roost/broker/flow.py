@@ -86,6 +86,8 @@ class Flow:
 
     def room(self, session: Session, publication: Publication) -> bool:
         """Whether one more delivery fits, for a client that is not open; it is counted then."""
+        if self._broker.store_is_full:
+            return False
         size = len(publication.encoded)
         if session.held_bytes + size > self._broker.config.session_outbox_bytes_max:
             return False

@@ -276,7 +276,7 @@ class Hosting:
             self._broker.publish(session, publication, 0)
 
     def _objection(self, session: Session, publication: Publication) -> str:
-        if self._broker.store_is_full:
+        if self._broker.store_is_full and self._broker.config.store_full_policy == "refuse":
             return "the store of this broker is full"
         if publication.publisher != session.client:
             return f"it is in the name of {publication.publisher!r}, not of {session.client!r}"
@@ -291,7 +291,7 @@ class Hosting:
 
     def overflow(self, session: Session) -> None:
         self._broker.unheard += 1
-        if self._broker.config.session_outbox_policy == "drop":
+        if self._broker.config.session_outbox_policy == "drop" or self._broker.store_is_full:
             session.dropped += 1
         elif not session.ending:
             self._mark_ending(session, f"{session.client} is too slow")

@@ -42,7 +42,7 @@ def broker(
     ] = False,
 ) -> None:
     """Run a broker. With no options at all it serves this machine only, on port 7411."""
-    from roost.runtime.config import documented, read_config
+    from roost.runtime.config import check_config, documented, read_config
 
     if print_config:
         typer.echo(documented(), nl=False)
@@ -54,6 +54,7 @@ def broker(
         "trace": {"folder": trace and str(trace)},
     }
     settings = changed(settings, changes, neighbour or [])
+    check_config(settings)
 
     import uvloop
 

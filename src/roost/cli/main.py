@@ -14,12 +14,14 @@ from typing import Annotated
 import typer
 
 import roost
-from roost.cli import bench, broker, covers, demo, explain, match, sim, topology
+from roost.cli import bench, broker, covers, demo, explain, keys, match, sim, topology, users
 from roost.errors import UserError
 
 COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     demo.register,
     broker.register,
+    users.register,
+    keys.register,
     match.register,
     explain.register,
     covers.register,

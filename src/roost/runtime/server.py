@@ -17,6 +17,7 @@ import os
 import secrets
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ from roost.broker.events import (
 from roost.broker.messages import Login
 from roost.broker.module import ModuleState
 from roost.errors import UserError
-from roost.runtime.config import ServerConfig, broker_config, limits_of, login_of
+from roost.runtime.config import ServerConfig, address_of, broker_config, limits_of, login_of
 from roost.runtime.connection import SocketConnection
 from roost.runtime.loads import LoadMeter, load_dict
 from roost.runtime.recorder import Recorder
@@ -71,6 +72,7 @@ class BrokerServer:
         self._login = login_of(config)
         self._users = Users.load(Path(config.security.users)) if config.security.enabled else None
         self._refusal_log = RefusalLog(config.security.refusals)
+        self._login_threads = ThreadPoolExecutor(1, "login")
         self._server_tls = server_context(config.tls) if config.tls.certificate else None
         self._client_tls = client_context(config.tls) if config.tls.certificate else None
         self._store: Store | None = None
@@ -163,6 +165,7 @@ class BrokerServer:
             await asyncio.get_running_loop().run_in_executor(None, self._store.close)
         self.recorder.end()
         self._refusal_log.close()
+        self._login_threads.shutdown(wait=False)
 
     def _unfinished(self) -> bool:
         if self.shell.machine.waiting_for_store:
@@ -194,9 +197,7 @@ class BrokerServer:
         certificate = connection.transport.get_extra_info("peercert")
         if self._users is not None and certificate:
             answer = self._users.permission_of_certificate(names_of_peer(certificate))
-            if isinstance(answer, str):
-                connection.refuse(answer)
-            else:
+            if not isinstance(answer, str):  # else it may still log in
                 self.shell.handle(Identified(connection.id, answer))
 
     def disconnected(self, connection: SocketConnection) -> None:
@@ -210,8 +211,12 @@ class BrokerServer:
             self._spawn(self._check_login(connection, login, self._users))
 
     async def _check_login(self, connection: SocketConnection, login: Login, users: Users) -> None:
-        answer = await asyncio.to_thread(users.authenticate, login.user, login.token)
+        # Not in the pool of others: whoever guesses tokens keeps only those waiting who log in.
+        answer = await self.shell.loop.run_in_executor(
+            self._login_threads, users.authenticate, login.user, login.token
+        )
         if isinstance(answer, str):
+            self._refusal_log.add(connection.address, login.user, "login", answer)
             connection.checked(answer)
         else:
             self.shell.handle(Identified(connection.id, answer))
@@ -272,15 +277,15 @@ class BrokerServer:
         self._spawn(self._dial_now(neighbour))
 
     async def _dial_now(self, neighbour: str) -> None:
-        host, _, port = self.config.links.neighbours[neighbour].rpartition(":")
+        host, port = address_of(self.config.links.neighbours[neighbour])
         reason = "it does not answer"
         with contextlib.suppress(TimeoutError):
             try:
                 await asyncio.wait_for(
                     self.shell.loop.create_connection(
                         lambda: SocketConnection(self, self._limits, neighbour=neighbour),
-                        host.strip("[]"),
-                        int(port),
+                        host,
+                        port,
                         ssl=self._client_tls,
                     ),
                     DIAL_S,
@@ -316,7 +321,11 @@ class BrokerServer:
 
     def trouble(self) -> str:
         """What keeps the broker from its work; "" if nothing does."""
-        return self._store.trouble if self._store is not None else ""
+        troubles = [
+            self._store.trouble if self._store is not None else "",
+            self._users.problem if self._users is not None else "",
+        ]
+        return "; ".join(filter(None, troubles))
 
     def status(self) -> dict[str, Any]:
         load = self.shell.machine.load

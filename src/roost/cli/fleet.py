@@ -1,0 +1,174 @@
+"""Which brokers a command is about, and what they say of themselves: for `status`, `top` and `trace`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
+
+import typer
+
+from roost.errors import UserError
+
+if TYPE_CHECKING:
+    from roost.runtime.admin_client import Access
+
+StateOption = Annotated[
+    Path | None,
+    typer.Option("--state", metavar="DIR", help="The folder of `roost up`.", show_default=".roost"),
+]
+AdminOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--admin", metavar="URL", help="Where a broker has its [admin] port. May be repeated."
+    ),
+]
+UserOption = Annotated[
+    str,
+    typer.Option("--user", envvar="ROOST_USER", help="Who asks, where security is on."),
+]
+TokenOption = Annotated[
+    str,
+    typer.Option("--token", envvar="ROOST_TOKEN", help="Its token; better in the environment."),
+]
+AuthorityOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="PEM; checks the certificates of brokers at https://."),
+]
+
+MB = 1e6
+OK, LINK_DOWN, TROUBLE, NO_ANSWER = "ok", "link down", "trouble", "no answer"
+
+
+class Target(NamedTuple):
+    """A broker to ask."""
+
+    url: str
+    name: str = ""  # as far as it is known before it is asked
+    address: str = ""
+    pid: int | None = None
+
+
+class Fleet(NamedTuple):
+    """The brokers that a command is about."""
+
+    targets: Sequence[Target]
+    access: Access
+    guessed: bool = False  # nobody has said which: perhaps there is none
+
+
+class Sight(NamedTuple):
+    """A broker, as it says that it is; or why it does not."""
+
+    target: Target
+    status: Mapping[str, Any] | None
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        return str(self.status["broker"]) if self.status else self.target.name or self.target.url
+
+    @property
+    def address(self) -> str:
+        return (
+            f"{self.status['host']}:{self.status['port']}" if self.status else self.target.address
+        )
+
+    @property
+    def pid(self) -> int | None:
+        return int(self.status["pid"]) if self.status else self.target.pid
+
+    @property
+    def load(self) -> Mapping[str, Any]:
+        """Empty until the broker has sampled it."""
+        return self.status["load"] if self.status else {}
+
+    @property
+    def links(self) -> Mapping[str, Mapping[str, Any]]:
+        return self.status["links"] if self.status else {}
+
+    @property
+    def links_down(self) -> list[str]:
+        return [name for name, link in self.links.items() if not link["up"]]
+
+    @property
+    def waiting(self) -> int:
+        """What has been said and not been acknowledged, to clients and neighbours."""
+        clients = int(self.status["waiting"]) if self.status else 0
+        return clients + sum(link["waiting"] for link in self.links.values())
+
+    @property
+    def utilisation(self) -> float:
+        """The load that counts, as the balancers see it: 1 is all that a broker can do."""
+        load = self.load
+        return max(load["input_utilisation"], load["output_utilisation"]) if load else 0.0
+
+    @property
+    def state(self) -> str:
+        if self.status is None:
+            return NO_ANSWER
+        return TROUBLE if self.status["trouble"] else LINK_DOWN if self.links_down else OK
+
+    @property
+    def trouble(self) -> str:
+        """In a sentence; "" if there is none."""
+        if self.status is None:
+            return self.problem
+        down = f"no link to {', '.join(self.links_down)}" if self.links_down else ""
+        return "; ".join(filter(None, (str(self.status["trouble"]), down)))
+
+
+def fleet_of(
+    state: Path | None, admin: list[str] | None, user: str, token: str, authority: Path | None
+) -> Fleet:
+    """What the options say: these addresses, that federation, or what there is on this machine."""
+    from roost.runtime.admin_client import DEFAULT_URL, Access
+    from roost.runtime.federation import DEFAULT_STATE, read
+
+    access = Access(user, token, authority)
+    if admin:
+        if state is not None:
+            raise UserError("--state and --admin say different brokers; expected one of them")
+        return Fleet([Target(url) for url in admin], access)
+    federation = read(state or DEFAULT_STATE)
+    if federation is not None:
+        targets = [
+            Target(x.admin_url, x.name, x.address, x.process and x.process.pid)
+            for x in federation.members
+        ]
+        return Fleet(targets, access)
+    if state is not None:
+        raise UserError(
+            f"{state}: no federation was started from this folder; start one with"
+            f" `roost up chain --brokers 3 --state {state}`"
+        )
+    return Fleet([Target(DEFAULT_URL)], access, guessed=True)
+
+
+def look(fleet: Fleet) -> list[Sight]:
+    """All of them, at the same time. UserError if there seems to be none at all."""
+    from roost.runtime.admin_client import AdminError, ask_all
+
+    answers = ask_all([target.url for target in fleet.targets], "/status", access=fleet.access)
+    sights = [
+        Sight(target, None, str(answer))
+        if isinstance(answer, AdminError)
+        else Sight(target, answer)
+        for target, answer in zip(fleet.targets, answers, strict=True)
+    ]
+    if fleet.guessed and sights[0].status is None:
+        nothing_there(sights[0].problem)
+    return sights
+
+
+def nothing_there(problem: str) -> NoReturn:
+    """For those who have not said which brokers they mean, and there are none."""
+    raise UserError(
+        f"no federation was started from this folder, and {problem}; start a federation with"
+        " `roost up chain --brokers 3` or a broker with `roost broker`, or say where one is"
+        " with --state DIR or --admin URL"
+    )
+
+
+def in_mb(size_bytes: float) -> str:
+    return f"{size_bytes / MB:,.0f} MB" if size_bytes >= 10 * MB else f"{size_bytes / MB:.1f} MB"

@@ -1,0 +1,141 @@
+"""`roost status`: how the brokers of a federation fare, once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roost.cli.console import people, print_json
+from roost.cli.fleet import (
+    NO_ANSWER,
+    OK,
+    TROUBLE,
+    AdminOption,
+    AuthorityOption,
+    Sight,
+    StateOption,
+    TokenOption,
+    UserOption,
+    fleet_of,
+    in_mb,
+    look,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+EXIT_TROUBLE = 1
+
+EXAMPLES = """\b
+Exit code 1: a broker does not answer, has trouble, or lacks a link.
+
+\b
+Examples:
+  roost status
+  roost status --state /tmp/sites --json
+  roost status --admin 10.0.0.2:7412 --admin https://10.0.0.3:7412 --authority authority.pem
+"""
+COLUMNS = (
+    "broker",
+    "address",
+    "pid",
+    "up since",
+    "sess.",
+    "subs",
+    "in/s",
+    "out/s",
+    "cpu",
+    "memory",
+    "waiting",
+    "links",
+    "state",
+)
+LEFT = {"broker", "address", "state"}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("status", epilog=EXAMPLES)(status)
+
+
+def status(
+    state: StateOption = None,
+    admin: AdminOption = None,
+    user: UserOption = "",
+    token: TokenOption = "",
+    authority: AuthorityOption = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show how the brokers fare: of the federation in .roost, else of the one on this machine."""
+    sights = look(fleet_of(state, admin, user, token, authority))
+    if json_:
+        print_json({"brokers": [facts(sight) for sight in sights]})
+    else:
+        show(people(), sights)
+    if any(sight.state != OK for sight in sights):
+        raise typer.Exit(EXIT_TROUBLE)
+
+
+def facts(sight: Sight) -> dict[str, Any]:
+    """All that a broker says, and what is to be said of one that says nothing."""
+    return {
+        **(sight.status or {}),
+        "broker": sight.name,
+        "address": sight.address,
+        "admin": sight.target.url,
+        "pid": sight.pid,
+        "state": sight.state,
+        "trouble": sight.trouble,
+    }
+
+
+def show(console: Console, sights: Sequence[Sight]) -> None:
+    """A row for each, and below it what the matter is with some."""
+    from rich.table import Table
+
+    grid = Table(box=None, padding=(0, 0, 0, 2), header_style="dim")
+    for column in COLUMNS:
+        grid.add_column(column, justify="left" if column in LEFT else "right", no_wrap=True)
+    for sight in sights:
+        grid.add_row(*row(sight), style=style_of(sight))
+    console.print(grid)
+    for sight in sights:
+        if sight.trouble:
+            console.print(f"  {sight.name}: {sight.trouble}", style=style_of(sight), soft_wrap=True)
+
+
+def row(sight: Sight) -> tuple[str, ...]:
+    pid = str(sight.pid) if sight.pid is not None else "-"
+    if sight.status is None:
+        nothing = ["-"] * (len(COLUMNS) - 4)
+        return (sight.name, sight.address or "-", pid, *nothing, sight.state)
+    status, load = sight.status, sight.load
+    return (
+        sight.name,
+        sight.address,
+        pid,
+        since(status["uptime_s"]),
+        f"{status['attached']:,}/{status['sessions']:,}",
+        f"{status['subscriptions']:,}",
+        f"{load['input_rate']:,.0f}" if load else "-",
+        f"{load['output_rate']:,.0f}" if load else "-",
+        f"{100 * load['cpu_utilisation']:.0f} %" if load else "-",
+        in_mb(load["memory_bytes"]) if load else "-",
+        f"{sight.waiting:,}",
+        f"{len(sight.links) - len(sight.links_down)}/{len(sight.links)}",
+        sight.state,
+    )
+
+
+def since(uptime_s: float) -> str:
+    """When that was: today's time, or the day."""
+    now = datetime.now()
+    begun = datetime.fromtimestamp(now.timestamp() - uptime_s)
+    return f"{begun:%H:%M:%S}" if begun.date() == now.date() else f"{begun:%d %b}"
+
+
+def style_of(sight: Sight) -> str | None:
+    return {NO_ANSWER: "red", TROUBLE: "red", OK: None}.get(sight.state, "yellow")

@@ -1,0 +1,181 @@
+"""`roost up` and `roost down`: a federation on this machine, a process for each broker."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roost.cli.console import people, print_json
+from roost.errors import UserError
+
+if TYPE_CHECKING:
+    from roost.runtime.federation import Federation
+    from roost.simulation.topologies import Topology
+
+EXAMPLES = """\b
+TOPOLOGY is chain, star or tree, with --brokers; or in full, as `roost topology draw` draws it:
+chain:5, tree:7:3, random:20:7, peer:3x4. FILE is a list of links (B0 B1 a line), GraphML, or a
+workload of `roost sim`, of which only brokers and links are used.
+
+\b
+Examples:
+  roost up chain --brokers 3
+  roost status
+  roost top
+  roost down
+  roost up sites.graphml --durable --state /tmp/sites
+"""
+BROKERS = 3
+# Names that say all there is to say, together with a number of brokers.
+BY_NUMBER = {"chain": "", "star": "", "tree": "", "random": ":0", "scale-free": ":0"}
+
+StateOption = Annotated[
+    Path, typer.Option("--state", metavar="DIR", file_okay=False, help="All there is of it.")
+]
+DEFAULT_STATE = Path(".roost")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command("up", epilog=EXAMPLES)(up)
+    app.command("down")(down)
+
+
+def up(
+    topology: Annotated[
+        str, typer.Argument(metavar="TOPOLOGY|FILE", help="Which brokers are linked; see below.")
+    ],
+    brokers: Annotated[
+        int | None, typer.Option(metavar="N", help="How many.", show_default=str(BROKERS))
+    ] = None,
+    durable: Annotated[
+        bool, typer.Option("--durable", help="With stores: what is accepted survives a crash.")
+    ] = False,
+    state: StateOption = DEFAULT_STATE,
+    base_port: Annotated[
+        int | None,
+        typer.Option(metavar="P", help="Ports from here on, two a broker. Else any free ones."),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Start a federation of brokers on this machine, and wait until it is linked."""
+    from roost.runtime.federation import start
+
+    overlay = overlay_of(topology, brokers)
+    if sys.stderr.isatty():
+        print(f"starting {len(overlay.brokers)} brokers ...", file=sys.stderr)
+    federation = start(
+        state,
+        overlay.brokers,
+        [(link.a, link.b) for link in overlay.links],
+        title=topology,
+        durable=durable,
+        base_port=base_port,
+    )
+    if json_:
+        print_json(facts(federation, state))
+    else:
+        show(federation, state)
+
+
+def down(state: StateOption = DEFAULT_STATE) -> None:
+    """End what `roost up` started, and nothing else. Logs and stores stay in the folder."""
+    from roost.runtime.federation import end
+
+    endings = end(state)
+    if not endings:
+        typer.echo(f"nothing to end: no federation was started from {state}")
+    words = {"ended": "ended", "killed": "killed, for it did not end", "gone": "had ended before"}
+    for member, ending in endings:
+        pid = member.process.pid if member.process else 0
+        typer.echo(f"{member.name} (pid {pid}): {words[ending]}")
+
+
+# --- which brokers ----------------------------------------------------------------------------------
+
+
+def overlay_of(text: str, brokers: int | None) -> Topology:
+    """What the command line asks for."""
+    from roost.simulation.topologies import parse_topology
+
+    if text in BY_NUMBER:
+        count = BROKERS if brokers is None else brokers
+        if count < 1:
+            raise UserError(f"--brokers {count}; expected 1 or more")
+        return parse_topology(f"{text}:{count}{BY_NUMBER[text]}")
+    if brokers is not None:
+        names = ", ".join(BY_NUMBER)
+        raise UserError(f"--brokers goes with {names}; {text!r} says itself how many there are")
+    if text.lower().endswith(".workload"):
+        return overlay_of_workload(Path(text))
+    return parse_topology(text)
+
+
+def overlay_of_workload(path: Path) -> Topology:
+    """The brokers and links that a workload begins with: those from before any of them is removed."""
+    from roost.simulation import statements as st
+    from roost.simulation.topologies import Link, Topology, check_tree
+    from roost.simulation.workload_file import read_workload
+
+    names, links = [], []
+    for statement in read_workload(path).statements:
+        if isinstance(statement, st.AddBroker):
+            names.append(statement.broker)
+        elif isinstance(statement, st.AddLink):
+            links.append(Link(statement.a, statement.b, statement.latency_ms))
+        elif isinstance(statement, st.RemoveBroker | st.RemoveLink):
+            break
+    overlay = Topology(tuple(names), tuple(links))
+    try:
+        check_tree(overlay)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    return overlay
+
+
+# --- what there is now ------------------------------------------------------------------------------
+
+
+def show(federation: Federation, state: Path) -> None:
+    from rich.table import Table
+
+    console = people()
+    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for column in ("broker", "clients", "operators", "pid", "log"):
+        grid.add_column(column, justify="right" if column == "pid" else "left", no_wrap=True)
+    for member in federation.members:
+        pid = str(member.process.pid) if member.process else "-"
+        log = str(state / member.log)
+        grid.add_row(member.name, f"roost://{member.address}", member.admin_url, pid, log)
+    console.print(grid)
+    links = len(federation.links)
+    option = "" if state == DEFAULT_STATE else f" --state {state}"
+    console.print(
+        f"\n{links} link{'' if links == 1 else 's'} up; `roost status{option}` and `roost top{option}`"
+        f" show how it fares, `roost down{option}` ends it",
+        soft_wrap=True,
+    )
+
+
+def facts(federation: Federation, state: Path) -> dict[str, Any]:
+    """What programs can know of it."""
+    return {
+        "state": str(state.absolute()),
+        "topology": federation.title,
+        "durable": federation.durable,
+        "brokers": [
+            {
+                "broker": member.name,
+                "url": f"roost://{member.address}",
+                "admin": member.admin_url,
+                "pid": member.process.pid if member.process else None,
+                "config": str(state.absolute() / member.config),
+                "log": str(state.absolute() / member.log),
+            }
+            for member in federation.members
+        ],
+        "links": [list(link) for link in federation.links],
+    }
