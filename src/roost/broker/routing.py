@@ -19,11 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from roost.broker.demands import demands_of, meets
 from roost.broker.hops import Hop, Link
 from roost.broker.journal import Journal
 from roost.broker.messages import Advertise, Message, Subscribe, Unadvertise, Unsubscribe
 from roost.broker.spares import Kind, Spares
-from roost.language import Advertisement, Event, Interest, Operator, Subscription
+from roost.language import Advertisement, Event, Interest, Subscription
 from roost.matching import Index, OverlapIndex
 
 Tell = Callable[[Link, Message], None]
@@ -35,7 +36,7 @@ FEW = 8
 class Entry:
     """A row of a table. The handle is its number in this broker, for the matcher and the poset."""
 
-    __slots__ = ("announcement", "handle", "hop", "id", "ids", "interest", "plain")
+    __slots__ = ("announcement", "demands", "handle", "hop", "id", "ids", "interest")
 
     def __init__(self, id_: str, handle: int, interest: Interest, hop: Hop) -> None:
         self.id = id_
@@ -44,23 +45,7 @@ class Entry:
         self.handle = handle
         self.interest = interest
         self.hop = hop
-        self.plain = plain_demands(interest) if isinstance(interest, Advertisement) else None
-
-
-def plain_demands(advertisement: Advertisement) -> tuple[tuple[str, str | None], ...] | None:
-    """What an event must have, as (name, string or None for anything); None if that doesn't say it all."""
-    if len(advertisement.filters) != 1:
-        return None
-    demands: list[tuple[str, str | None]] = []
-    for predicate in advertisement.filters[0].predicates:
-        constant = predicate.constant
-        if predicate.operator is Operator.EQ and isinstance(constant, str):
-            demands.append((predicate.attribute, constant))
-        elif predicate.operator is Operator.PRESENT and constant is None:
-            demands.append((predicate.attribute, None))
-        else:
-            return None
-    return tuple(demands)
+        self.demands = demands_of(interest) if isinstance(interest, Advertisement) else None
 
 
 class Handles:
@@ -147,19 +132,15 @@ class Routing:
     def offered(self, hop: Hop, event: Event) -> bool:
         """Whether a client here has advertised events like this.
 
-        Most clients have a few plain advertisements, for which the matcher is a long way.
+        Most clients have a few advertisements, for which the matcher is a long way: see `demands`.
         """
         if len(hop.advertisements) <= FEW:
             attributes = event.attributes
             for entry in hop.advertisements.values():
-                if entry.plain is None:
+                answer = None if entry.demands is None else meets(entry.demands, attributes)
+                if answer is None:
                     break
-                for name, word in entry.plain:
-                    value = attributes.get(name)
-                    # NaN, which differs from itself, is as good as absent.
-                    if value is None or value != (value if word is None else word):
-                        break
-                else:
+                if answer:
                     return True
             else:
                 return False

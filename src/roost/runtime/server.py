@@ -19,7 +19,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roost.broker.commands import Persist
 from roost.broker.events import (
@@ -43,11 +43,9 @@ from roost.runtime.loads import LoadMeter, load_dict
 from roost.runtime.recorder import Recorder
 from roost.runtime.security import RefusalLog, Users
 from roost.runtime.shell import Shell
+from roost.runtime.store import Store
 from roost.runtime.tls import client_context, names_of_peer, server_context
 from roost.wire import encode
-
-if TYPE_CHECKING:
-    from roost.runtime.store import Store
 
 STORE_NAME = "roost.db"
 # How much may wait for the disk before nobody is read any more.
@@ -96,8 +94,6 @@ class BrokerServer:
                 raise UserError(
                     f"{folder}: can't be the folder of a store: {error.strerror}"
                 ) from None
-            from roost.runtime.store import Store  # SQLite is for those who want it
-
             self._store = Store.open(
                 folder / STORE_NAME,
                 on_safe=lambda token: loop.call_soon_threadsafe(self._safe, token),
