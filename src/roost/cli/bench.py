@@ -49,6 +49,13 @@ Examples:
   roost bench sim --brokers 20 --subscribers 500 --no-growth --json
 """
 
+BROKER_EXAMPLES = """\b
+Examples:
+  roost bench broker
+  roost bench broker --against mosquitto,nats,rabbitmq
+  roost bench broker --scenario one_to_one --scenario content --seconds 2 --no-chains --json
+"""
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Write = Annotated[
     Path | None,
@@ -73,6 +80,7 @@ def register(app: typer.Typer) -> None:
     bench.command("match", epilog=MATCH_EXAMPLES)(run_match)
     bench.command("poset", epilog=POSET_EXAMPLES)(run_poset)
     bench.command("sim", epilog=SIM_EXAMPLES)(run_sim)
+    bench.command("broker", epilog=BROKER_EXAMPLES)(run_broker)
     app.add_typer(bench, name="bench")
 
 
@@ -172,6 +180,41 @@ def run_sim(
     with progress() as say:
         result = sim.run(brokers, subscribers, seed, say, grow=growth)
     publish(result, sim.table(result), write, quiet=json_)
+    if json_:
+        print_json(result)
+
+
+def run_broker(
+    against: Annotated[
+        str,
+        typer.Option(metavar="NAME,NAME", help="Also mosquitto, nats, rabbitmq; all installed."),
+    ] = "",
+    scenario: Annotated[
+        list[str] | None, typer.Option(help="Only this; may be repeated. Else all of them.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long each run takes.")] = 5.0,
+    runs: Annotated[int, typer.Option(min=1, help="Of which the fastest counts.")] = 2,
+    chains: Annotated[bool, typer.Option(help="Also chains of 3 and 5 brokers.")] = True,
+    seed: Seed = SEED,
+    json_: Json = False,
+    write: Write = None,
+) -> None:
+    """Measure live brokers: throughput, latency, processor time; and others under the same load."""
+    from roost.bench import broker
+    from roost.bench.timing import progress
+
+    check_writable(write)
+    with progress() as say:
+        result = broker.run(
+            [name for name in against.split(",") if name],
+            seconds,
+            seed,
+            say,
+            scenarios=scenario or broker.ALL,
+            chains=broker.CHAINS if chains else (),
+            runs=runs,
+        )
+    publish(result, broker.table(result), write, quiet=json_)
     if json_:
         print_json(result)
 
