@@ -339,6 +339,8 @@ class Federation:
                     self.commits[who].append(command)
                     if who not in self.hold_commits:
                         self.commit(who)
+                case do.Fetch():
+                    self._fetch(who, command)
                 case do.PauseReading():
                     self.paused.add((who, command.connection))
                 case do.ResumeReading():
@@ -353,6 +355,11 @@ class Federation:
                     self.news[who].append(command)
                 case _:
                     raise AssertionError(f"nobody does {command}")
+
+    def _fetch(self, who: str, fetch: do.Fetch) -> None:
+        numbers = range(fetch.first, fetch.first + fetch.count)
+        messages = [self.stores[who]["out", *fetch.key, number] for number in numbers]
+        self.handle(who, ev.Fetched(fetch.key, fetch.first, messages))
 
     def _send(self, who: str, connection_id: int, parcel: Parcel) -> None:
         connection = self.connections.get(connection_id)

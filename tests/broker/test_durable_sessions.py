@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from roost.broker import commands as do
 from roost.broker import events as ev
+from roost.broker.messages import Ack
 from tests.broker.kit import Federation
 
 
@@ -133,6 +136,95 @@ def test_deliveries_are_acknowledged_when_they_are_handled() -> None:
     federation.handle("sub", ev.Handled(4))
     federation.settle()
     assert not session.channel.data.outbox
+
+
+# --- spilling ---------------------------------------------------------------------------------------
+
+
+def test_what_does_not_fit_in_memory_is_in_the_store_only() -> None:
+    federation = federation_of(durable=True, session_memory_max=4, session_outbox_max=5)
+    process(federation, 1)
+    (session,) = federation.brokers["B2"].sessions.values()
+    lane = session.channel.data
+    ids = [federation.publish("pub", a=n) for n in range(30)]
+    federation.settle()
+    assert federation.got("sub") == ids[:4]  # nothing is handled, so no more is sent
+    assert (len(lane.outbox), lane.spilled) == (4, 26)
+    for number in range(2, 31, 2):
+        federation.handle("sub", ev.Handled(number))
+        federation.settle()
+        assert len(lane.outbox) <= 4
+    assert federation.got("sub") == ids
+    ids.append(federation.publish("pub", a=30))
+    federation.settle()
+    assert federation.got("sub") == ids
+    federation.handle("sub", ev.Handled(31))
+    federation.settle()
+    assert not any(key[0] == "out" for key in federation.stores["B2"])
+
+
+def test_to_acknowledge_what_is_in_the_store_only_is_a_breach_of_protocol() -> None:
+    federation = federation_of(durable=True, session_memory_max=2)
+    process(federation, 1)
+    for n in range(5):
+        federation.publish("pub", a=n)
+    federation.settle()
+    (session,) = federation.brokers["B2"].sessions.values()
+    assert session.connection is not None
+    federation.handle("B2", ev.Received(session.connection, (Ack(0, 4),)))
+    assert federation.closed[-1] == ("B2", "4 is acknowledged, but 2 was the last")
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    steps=st.lists(
+        st.sampled_from(
+            ["publish", "publish", "publish", "handle", "cut", "crash", "process", "advance"]
+        ),
+        max_size=60,
+    ),
+    memory=st.integers(1, 5),
+)
+def test_whatever_happens_each_is_handled_once_and_in_order(steps: list[str], memory: int) -> None:
+    """A new process gets again what the last one had not handled, from there on, and nothing else."""
+    federation = federation_of(durable=True, session_memory_max=memory)
+    process(federation, 0)
+    ids: list[str] = []
+    handled: list[str] = []
+    for number, step in enumerate(steps, 1):
+        if step == "publish":
+            ids.append(federation.publish("pub", a=len(ids)))
+        elif step == "handle":
+            federation.settle()
+            handle_one(federation, handled)
+        elif step == "cut":
+            federation.cut("sub", "B2")
+        elif step == "crash":
+            federation.restart("B2", keep_store=True)
+        elif step == "process":
+            federation.cut("sub", "B2")
+            process(federation, number)
+            # What was handled and not acknowledged died with the process: it comes again.
+            (session,) = federation.brokers["B2"].sessions.values()
+            del handled[session.channel.data.acked :]
+        else:
+            federation.advance(0.6)
+        federation.settle()
+    federation.advance(40.0)
+    for _ in range(len(ids)):
+        handle_one(federation, handled)
+        federation.advance(0.0)
+    assert handled == ids
+
+
+def handle_one(federation: Federation, handled: list[str]) -> None:
+    """The application deals with the first that it has and has not dealt with."""
+    client = federation.clients["sub"]
+    if client._outstanding:
+        number = client._outstanding[0]
+        waiting = federation.got("sub")[-len(client._outstanding) :]
+        handled.append(waiting[0])
+        federation.handle("sub", ev.Handled(number))
 
 
 # --- settling ---------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ unnumbered_by_kind: dict[type[Ack | Greeting], SearchStrategy[Parcel]] = {
     Attach: st.builds(
         Attach, numbers, names, names, st.booleans(), numbers, numbers, st.booleans(), names
     ),
-    Attached: st.builds(Attached, names, st.booleans(), numbers, numbers),
+    Attached: st.builds(Attached, names, st.booleans(), numbers, numbers, numbers),
     AttachRefused: st.builds(AttachRefused, names, names),
 }
 

@@ -14,7 +14,7 @@ next number is accepted. A lower one has been here before and is passed over; a 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.journal import Journal
@@ -29,11 +29,13 @@ class Lane:
         "acked",
         "journal",
         "key",
+        "memory_max",
         "outbox",
         "priority",
         "received",
         "reported",
         "sent",
+        "spilled",
     )
 
     def __init__(
@@ -44,7 +46,9 @@ class Lane:
         self.journal = journal
         self.sent = 0  # the last number given
         self.acked = 0  # the last number that has arrived there
-        self.outbox: deque[Frame] = deque()  # numbers acked + 1 to sent
+        self.outbox: deque[Frame] = deque()  # numbers acked + 1 to sent, less those at the end ...
+        self.spilled = 0  # ... so many, that are in the store only
+        self.memory_max = 0  # from how many on; 0 is never
         self.received = 0  # the last number that has arrived here
         self.reported = 0  # the last of those that we have acknowledged
 
@@ -52,7 +56,10 @@ class Lane:
         """Number a message and keep it until it has arrived."""
         self.sent = number = self.sent + 1
         frame = Frame(self.priority, number, message, hops)
-        self.outbox.append(frame)
+        if self.memory_max and (self.spilled or len(self.outbox) >= self.memory_max):
+            self.spilled += 1
+        else:
+            self.outbox.append(frame)
         if self.journal is not None:
             self.journal.put("out", *self.key, number, value=(message, hops))
             self.journal.put("sent", *self.key, value=number)
@@ -79,12 +86,13 @@ class Lane:
 
     def acknowledged(self, sequence: int) -> None:
         """Everything up to this number has arrived there."""
-        if sequence > self.sent:
-            raise RemoteProtocolError(f"{sequence} is acknowledged, but {self.sent} was the last")
+        if sequence > self.sent - self.spilled:
+            last = self.sent - self.spilled
+            raise RemoteProtocolError(f"{sequence} is acknowledged, but {last} was the last")
         if self.journal is not None:
             for number in range(self.acked + 1, sequence + 1):
                 self.journal.delete("out", *self.key, number)
-        if sequence == self.sent:
+        if sequence == self.sent:  # then nothing is spilled
             self.outbox.clear()
             self.acked = sequence
         while self.acked < sequence:
@@ -104,8 +112,23 @@ class Lane:
         self.sent = sent
         self.received = self.reported = received
         self.acked = sent - len(outbox)
-        for number in range(self.acked + 1, sent + 1):
+        kept = min(len(outbox), self.memory_max or len(outbox))
+        self.spilled = len(outbox) - kept
+        for number in range(self.acked + 1, self.acked + kept + 1):
             self.outbox.append(Frame(self.priority, number, *outbox[number]))
+
+    def refill(self, messages: Sequence[tuple[Message, int]]) -> None:
+        """These are the next of what was in the store only."""
+        for message, hops in messages:
+            number = self.sent - self.spilled + 1
+            self.outbox.append(Frame(self.priority, number, message, hops))
+            self.spilled -= 1
+
+    def begin_again(self) -> None:
+        """Another process is at the other end: it numbers from 1 on, and gets what the last has not had."""
+        self.received = self.reported = 0
+        if self.journal is not None:
+            self.journal.put("received", *self.key, value=0)
 
 
 class Channel:
@@ -137,6 +160,13 @@ class Channel:
         self.control.reported = self.control.received
         self.data.reported = self.data.received if data is None else data
         return Ack(self.control.reported, self.data.reported)
+
+    def begin_again(self) -> None:
+        """Another process is at the other end. It gets the data that the last one has not had."""
+        self.control.forget()
+        self.control = Lane(CONTROL, self.control.key[:-1], self.control.journal)
+        self.lanes = (self.control, self.data)
+        self.data.begin_again()
 
     def forget(self) -> None:
         for lane in self.lanes:

@@ -318,6 +318,8 @@ class Client:
         self.state = "attached"
         if not greeting.resumed and self._spoken:
             self._begin()
+        if not greeting.resumed:
+            self.channel.data.received = self.channel.data.reported = greeting.data_from
         self._begun = self._spoken = True
         self._commands.append(Tell("attached", self.broker, "resumed" if greeting.resumed else ""))
         received = (greeting.control_received, greeting.data_received)

@@ -63,6 +63,14 @@ class Persist(Command, frozen=True):
     writes: Mapping[StoreKey, Any]
 
 
+class Fetch(Command, frozen=True):
+    """Read messages that are in the store only: `Fetched`. Their keys are ("out", *key, number)."""
+
+    key: StoreKey
+    first: int
+    count: int
+
+
 class PauseReading(Command, frozen=True):
     """Take no more data from this connection (control goes on) until `ResumeReading`."""
 

@@ -58,5 +58,9 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     # How many subscriptions a session may have.
     subscriptions_max: int = 100_000
 
+    # With a store, so many deliveries that wait for a client with a durable session are in memory, and all
+    # others in the store only. Such a session has no other bound than the store's.
+    session_memory_max: int = 10_000
+
     # Publishers whose last event is remembered, to know an event that comes a second time.
     watermarks_max: int = 100_000

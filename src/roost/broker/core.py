@@ -198,7 +198,8 @@ class Broker:
         """Send a message to a neighbour or a client, now or when it is back."""
         channel = peer.channel
         if priority_of(message) == DATA:
-            frame, can_go = channel.data.push(message, hops), peer.open
+            frame = channel.data.push(message, hops)
+            can_go = peer.open and not channel.data.spilled
         else:
             frame = channel.control.push(message, hops)
             can_go = peer.is_session or peer.greeted  # type: ignore[union-attr]
@@ -241,7 +242,7 @@ class Broker:
         if isinstance(peer, Link):
             peer.greeted = False
             self.linking.dial_later(peer)
-        elif peer.ended and not peer.channel.data.outbox:
+        elif peer.ended and peer.channel.data.acked == peer.channel.data.sent:
             self.hosting.forget(peer, "it has left")
         else:
             self.hosting.linger(peer)
@@ -322,6 +323,8 @@ class Broker:
             peer.channel.acknowledged(parcel)
             if isinstance(peer, Link):
                 self.room_again(peer)
+            elif peer.channel.data.spilled:
+                self.flow.refill(peer)
         elif peer is not None and (isinstance(peer, Session) or peer.greeted):
             raise RemoteProtocolError(f"{type(parcel).__name__} came after a greeting")
         elif isinstance(parcel, AttachRefused):
@@ -397,16 +400,18 @@ class Broker:
                 self.modules.heard(hop, publication, hop.matched, self.now)
                 continue
             lane = hop.channel.data
-            if lane.sent - lane.acked >= self._session_bound or not (
-                hop.open or self.flow.room(hop, publication)
-            ):
+            if (
+                not hop.open or lane.sent - lane.acked >= self._session_bound
+            ) and not self.flow.room(hop, publication):
                 self.hosting.overflow(hop)
                 continue
             if hop.dropped:
                 self.tell(hop, Dropped(hop.dropped))
                 hop.dropped = 0
             frame = lane.push(Delivery(publication, hop.matched), hops)
-            if hop.open:
+            if lane.spilled:
+                self.flow.spilled(hop)
+            elif hop.open:
                 frames.append((hop.connection, frame))  # type: ignore[arg-type]
         if frames:
             self._commands.append(Deliver(publication, frames))
@@ -500,6 +505,7 @@ HANDLERS: dict[type, Any] = {
     ev.ModuleSwitched: Broker._module_switched,
     ev.Started: Broker._started,
     ev.StoreFilled: Broker._store_filled,
+    ev.Fetched: lambda broker, event: broker.flow.fetched(event),
 }
 LINK_MESSAGES: dict[type[Message], Any] = {
     Advertise: Broker._advertise,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from roost.broker.messages import Parcel
+from roost.broker.messages import Message, Parcel
 from roost.broker.permissions import Permission
 from roost.language import Advertisement, Event, Subscription
 
@@ -113,6 +113,14 @@ class Persisted(Struct, frozen=True, gc=False):
     """Everything up to this `Persist` is safe."""
 
     token: int
+
+
+class Fetched(Struct, frozen=True, gc=False):
+    """What `Fetch` asked for: messages and their hops, in order."""
+
+    key: tuple[str | int, ...]
+    first: int
+    messages: Sequence[tuple[Message, int]]
 
 
 class StoreFilled(Struct, frozen=True, gc=False):

@@ -7,7 +7,9 @@ out, a few at a time so that nobody else has to wait for them, and when there ar
 
 So what a slow reader costs is in one place, which has a bound: for a neighbour `link_outbox_max`, at which
 whoever could add to it is read no further, and for a client `session_outbox_max` and
-`session_outbox_bytes_max`, at which a policy says what happens.
+`session_outbox_bytes_max`, at which a policy says what happens. A durable session of a broker with a store
+*spills*: beyond `session_memory_max` what waits for it is in the store only, and comes back (`Fetch`) as the
+client acknowledges.
 
 Control is little, and goes out at once.
 """
@@ -17,7 +19,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from roost.broker.commands import Send, SetTimer
+from roost.broker.commands import Fetch, Send, SetTimer
+from roost.broker.events import Fetched
 from roost.broker.hops import Link, Session
 from roost.broker.messages import Delivery, Publication
 
@@ -41,12 +44,15 @@ class Flow:
         peer.congested = False
         peer.released = peer.channel.data.acked
         self.go_on(peer)
+        if isinstance(peer, Session):
+            self.refill(peer)
 
     def end(self, peer: Link | Session) -> None:
         """The connection is gone, or is not the peer's any more."""
         peer.open = False
         if isinstance(peer, Session):
             peer.held_bytes = 0
+            peer.fetching = False
 
     def congested(self, peer: Link | Session) -> None:
         peer.congested = True
@@ -70,10 +76,11 @@ class Flow:
             if isinstance(peer, Session) and type(frame.message) is Delivery:
                 size = len(frame.message.publication.encoded)
                 peer.held_bytes = max(0, peer.held_bytes - size)
-        peer.released = min(lane.sent, first + AT_A_TIME)
+        in_memory = lane.sent - lane.spilled
+        peer.released = min(in_memory, first + AT_A_TIME)
         if peer.released == lane.sent:
             peer.open = True
-        else:
+        elif peer.released < in_memory:
             self._broker.command(SetTimer(f"flow:{peer.kind}:{peer.name}", 0.0))
 
     def timer(self, name: str) -> None:
@@ -84,12 +91,46 @@ class Flow:
         if peer is not None:
             self.go_on(peer)
 
+    def spilled(self, session: Session) -> None:
+        """What is for it goes to the store only, from now on."""
+        lane = session.channel.data
+        session.open = False
+        session.released = lane.sent - lane.spilled
+
+    def refill(self, session: Session) -> None:
+        """Ask for what is in the store only, when half of what may be in memory has gone."""
+        lane = session.channel.data
+        room = lane.memory_max - len(lane.outbox)
+        if lane.spilled and not session.fetching and room * 2 >= lane.memory_max:
+            session.fetching = True
+            first = lane.sent - lane.spilled + 1
+            self._broker.command(Fetch(lane.key, first, min(room, lane.spilled)))
+
+    def fetched(self, event: Fetched) -> None:
+        _, name, _ = event.key
+        session = self._broker.sessions.get(str(name))
+        if session is None or not session.fetching:
+            return  # whoever asked is not there any more
+        session.fetching = False
+        lane = session.channel.data
+        if event.first == lane.sent - lane.spilled + 1:
+            lane.refill(event.messages)
+            self._broker.hosting.withhold(session, len(event.messages))
+            self.go_on(session)
+            self.refill(session)
+
     def room(self, session: Session, publication: Publication) -> bool:
-        """Whether one more delivery fits, for a client that is not open; it is counted then."""
+        """Whether one more delivery fits, for a client that is behind; it is counted then."""
         if self._broker.store_is_full:
             return False
+        lane, config = session.channel.data, self._broker.config
+        if lane.memory_max:
+            return True
         size = len(publication.encoded)
-        if session.held_bytes + size > self._broker.config.session_outbox_bytes_max:
+        if (
+            lane.sent - lane.acked >= config.session_outbox_max
+            or session.held_bytes + size > config.session_outbox_bytes_max
+        ):
             return False
         session.held_bytes += size
         return True

@@ -106,6 +106,7 @@ class Session(Peer):
         "durable",
         "ended",
         "ending",
+        "fetching",
         "held_bytes",
         "permission",
         "process",
@@ -121,6 +122,7 @@ class Session(Peer):
         self.durable = False  # it waits for its client's next process
         self.process = ""  # the one that has it now
         self.permission: Permission | None = None  # None: of whoever nobody asked who they are
+        self.fetching = False  # what waits for it in the store only has been asked for
         self.held_bytes = 0  # of what came while it was not open
         self.ending = False  # it has said goodbye, or was told to go
         self.ended = False  # it was told so: nothing else will be said

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from roost.broker.channel import Channel
 from roost.broker.commands import CancelTimer, Close, Send, SetTimer
 from roost.broker.hops import Session
 from roost.broker.messages import (
@@ -86,7 +85,8 @@ class Hosting:
         channel = session.channel
         if resumed:
             channel.resume(greeting.control_received, greeting.data_received)
-        answer = Attached(session.name, resumed, channel.control.received, channel.data.received)
+        received = (channel.control.received, channel.data.received)
+        answer = Attached(session.name, resumed, *received, 0 if resumed else channel.data.acked)
         self._broker.command(Send(connection, answer))
         if permission is not None:
             self.permit(session, permission)
@@ -111,14 +111,13 @@ class Hosting:
         return ""
 
     def _take_over(self, session: Session, process: str) -> None:
-        """Another process goes on with a durable session: with a new channel, as it knows nothing."""
-        undelivered = [f for f in session.channel.data.outbox if type(f.message) is Delivery]
-        session.channel.forget()
-        session.channel = Channel(session.key, self._broker.journal)
+        """Another process goes on with a durable session, and knows nothing of what was said in it.
+
+        What it is to get, and its numbers, stay as they are: there may be more of it than fits in memory.
+        """
+        session.channel.begin_again()
         session.process = process
         self._keep(session)
-        for frame in undelivered:
-            session.channel.data.push(frame.message, frame.hops)
 
     def permit(self, session: Session, permission: Permission) -> None:
         """From now on it may do this: what it has and what waits for it, but may not have, goes."""
@@ -134,9 +133,15 @@ class Hosting:
             if objection:
                 routing.unadvertise(session, id_, objection)
                 self._broker.tell(session, Refused(id_, objection))
-        lane = session.channel.data
-        for place, frame in enumerate(lane.outbox):
-            message = frame.message
+        self.withhold(session, len(session.channel.data.outbox))
+
+    def withhold(self, session: Session, count: int) -> None:
+        """Of the last so many messages that wait for it, keep back what it may not have."""
+        permission, lane = session.permission, session.channel.data
+        if permission is None:
+            return
+        for place in range(len(lane.outbox) - count, len(lane.outbox)):
+            message = lane.outbox[place].message
             if type(message) is Delivery and not (
                 permission.subscribe is not None
                 and permission.subscribe.matches(message.publication.event)
@@ -154,6 +159,8 @@ class Hosting:
         session.ending = ending
         session.durable = durable
         session.process = process
+        if durable and self._broker.journal is not None:
+            session.channel.data.memory_max = self._broker.config.session_memory_max
         self._broker.sessions[name] = session
         self._keep(session)
         return session
@@ -171,7 +178,8 @@ class Hosting:
 
     def forget(self, session: Session, reason: str) -> None:
         """It is over: nothing of it stays behind."""
-        self._broker.unheard += len(session.channel.data.outbox)
+        lane = session.channel.data
+        self._broker.unheard += lane.sent - lane.acked
         del self._broker.sessions[session.name]
         self._broker.routing.forget(session, f"session of {session.client} is over: {reason}")
         session.channel.forget()

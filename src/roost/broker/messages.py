@@ -224,6 +224,7 @@ class Attached(Struct, frozen=True, gc=False):
     resumed: bool
     control_received: int
     data_received: int
+    data_from: int = 0  # of a new channel: the number before that of the first delivery
 
 
 class AttachRefused(Struct, frozen=True, gc=False):

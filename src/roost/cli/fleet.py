@@ -11,7 +11,7 @@ import typer
 from roost.errors import UserError
 
 if TYPE_CHECKING:
-    from roost.runtime.admin_client import Access
+    from roost.runtime.admin_client import Access, NoAnswerError
 
 StateOption = Annotated[
     Path | None,
@@ -36,8 +36,10 @@ AuthorityOption = Annotated[
     typer.Option(metavar="FILE", help="PEM; checks the certificates of brokers at https://."),
 ]
 
-MB = 1e6
-OK, LINK_DOWN, TROUBLE, NO_ANSWER = "ok", "link down", "trouble", "no answer"
+OK, LINK_DOWN, TROUBLE, REFUSED, NO_ANSWER = "ok", "link down", "trouble", "refused", "no answer"
+# What is shown of a status.
+NEEDED = {"broker", "host", "port", "pid", "uptime_s", "sessions", "attached", "subscriptions"}
+NEEDED |= {"waiting", "links", "load", "trouble"}
 
 
 class Target(NamedTuple):
@@ -63,6 +65,7 @@ class Sight(NamedTuple):
     target: Target
     status: Mapping[str, Any] | None
     problem: str = ""
+    refused: bool = False  # it has answered, if only that
 
     @property
     def name(self) -> str:
@@ -70,9 +73,10 @@ class Sight(NamedTuple):
 
     @property
     def address(self) -> str:
-        return (
-            f"{self.status['host']}:{self.status['port']}" if self.status else self.target.address
-        )
+        if self.status is None:
+            return self.target.address
+        host, port = str(self.status["host"]), self.status["port"]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     @property
     def pid(self) -> int | None:
@@ -95,18 +99,18 @@ class Sight(NamedTuple):
     def waiting(self) -> int:
         """What has been said and not been acknowledged, to clients and neighbours."""
         clients = int(self.status["waiting"]) if self.status else 0
-        return clients + sum(link["waiting"] for link in self.links.values())
+        return clients + sum(int(link["waiting"]) for link in self.links.values())
 
     @property
     def utilisation(self) -> float:
         """The load that counts, as the balancers see it: 1 is all that a broker can do."""
         load = self.load
-        return max(load["input_utilisation"], load["output_utilisation"]) if load else 0.0
+        return float(max(load["input_utilisation"], load["output_utilisation"])) if load else 0.0
 
     @property
     def state(self) -> str:
         if self.status is None:
-            return NO_ANSWER
+            return REFUSED if self.refused else NO_ANSWER
         return TROUBLE if self.status["trouble"] else LINK_DOWN if self.links_down else OK
 
     @property
@@ -133,7 +137,7 @@ def fleet_of(
     federation = read(state or DEFAULT_STATE)
     if federation is not None:
         targets = [
-            Target(x.admin_url, x.name, x.address, x.process and x.process.pid)
+            Target(x.admin_url, x.name, x.address, x.process.pid if x.process else None)
             for x in federation.members
         ]
         return Fleet(targets, access)
@@ -147,28 +151,31 @@ def fleet_of(
 
 def look(fleet: Fleet) -> list[Sight]:
     """All of them, at the same time. UserError if there seems to be none at all."""
-    from roost.runtime.admin_client import AdminError, ask_all
+    from roost.runtime.admin_client import AdminError, NoAnswerError, ask_all
 
     answers = ask_all([target.url for target in fleet.targets], "/status", access=fleet.access)
-    sights = [
-        Sight(target, None, str(answer))
-        if isinstance(answer, AdminError)
-        else Sight(target, answer)
-        for target, answer in zip(fleet.targets, answers, strict=True)
-    ]
-    if fleet.guessed and sights[0].status is None:
-        nothing_there(sights[0].problem)
+    sights = []
+    for target, answer in zip(fleet.targets, answers, strict=True):
+        if not isinstance(answer, AdminError):
+            sights.append(sight_of(target, answer))
+        elif fleet.guessed and isinstance(answer, NoAnswerError):
+            nothing_there(answer)
+        else:
+            sights.append(Sight(target, None, str(answer), not isinstance(answer, NoAnswerError)))
     return sights
 
 
-def nothing_there(problem: str) -> NoReturn:
+def sight_of(target: Target, answer: Mapping[str, Any]) -> Sight:
+    """Others speak JSON over HTTP, too."""
+    if not NEEDED <= answer.keys():
+        return Sight(target, None, f"{target.url}: it answers, but not as a broker does", True)
+    return Sight(target, answer)
+
+
+def nothing_there(problem: NoAnswerError) -> NoReturn:
     """For those who have not said which brokers they mean, and there are none."""
     raise UserError(
         f"no federation was started from this folder, and {problem}; start a federation with"
         " `roost up chain --brokers 3` or a broker with `roost broker`, or say where one is"
         " with --state DIR or --admin URL"
     )
-
-
-def in_mb(size_bytes: float) -> str:
-    return f"{size_bytes / MB:,.0f} MB" if size_bytes >= 10 * MB else f"{size_bytes / MB:.1f} MB"

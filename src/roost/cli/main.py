@@ -14,14 +14,35 @@ from typing import Annotated
 import typer
 
 import roost
-from roost.cli import bench, broker, covers, demo, explain, keys, match, sim, topology, users
+from roost.cli import (
+    bench,
+    broker,
+    chaos,
+    covers,
+    demo,
+    explain,
+    keys,
+    match,
+    sim,
+    status,
+    top,
+    topology,
+    trace,
+    up,
+    users,
+)
 from roost.errors import UserError
 
 COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     demo.register,
     broker.register,
+    up.register,
+    status.register,
+    top.register,
+    trace.register,
     users.register,
     keys.register,
+    chaos.register,
     match.register,
     explain.register,
     covers.register,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roost.cli.console import people, print_json
+from roost.cli.console import print_json
+from roost.cli.figures import Column, Row, fitted, in_mb, wide
 from roost.cli.fleet import (
-    NO_ANSWER,
+    LINK_DOWN,
     OK,
-    TROUBLE,
     AdminOption,
     AuthorityOption,
     Sight,
@@ -20,7 +20,6 @@ from roost.cli.fleet import (
     TokenOption,
     UserOption,
     fleet_of,
-    in_mb,
     look,
 )
 
@@ -39,21 +38,20 @@ Examples:
   roost status --admin 10.0.0.2:7412 --admin https://10.0.0.3:7412 --authority authority.pem
 """
 COLUMNS = (
-    "broker",
-    "address",
-    "pid",
-    "up since",
-    "sess.",
-    "subs",
-    "in/s",
-    "out/s",
-    "cpu",
-    "memory",
-    "waiting",
-    "links",
-    "state",
+    Column("broker", left=True),
+    Column("address", left=True, expendable=4),
+    Column("pid", expendable=5),
+    Column("up since", expendable=6),
+    Column("sessions", expendable=2),
+    Column("subs", expendable=3),
+    Column("in/s"),
+    Column("out/s"),
+    Column("cpu"),
+    Column("memory", expendable=1),
+    Column("waiting"),
+    Column("links"),
+    Column("state", left=True),
 )
-LEFT = {"broker", "address", "state"}
 
 
 def register(app: typer.Typer) -> None:
@@ -74,7 +72,7 @@ def status(
     if json_:
         print_json({"brokers": [facts(sight) for sight in sights]})
     else:
-        show(people(), sights)
+        show(wide(), sights)
     if any(sight.state != OK for sight in sights):
         raise typer.Exit(EXIT_TROUBLE)
 
@@ -94,14 +92,8 @@ def facts(sight: Sight) -> dict[str, Any]:
 
 def show(console: Console, sights: Sequence[Sight]) -> None:
     """A row for each, and below it what the matter is with some."""
-    from rich.table import Table
-
-    grid = Table(box=None, padding=(0, 0, 0, 2), header_style="dim")
-    for column in COLUMNS:
-        grid.add_column(column, justify="left" if column in LEFT else "right", no_wrap=True)
-    for sight in sights:
-        grid.add_row(*row(sight), style=style_of(sight))
-    console.print(grid)
+    rows = [Row(row(sight), style_of(sight)) for sight in sights]
+    console.print(fitted(COLUMNS, rows, console.width))
     for sight in sights:
         if sight.trouble:
             console.print(f"  {sight.name}: {sight.trouble}", style=style_of(sight), soft_wrap=True)
@@ -138,4 +130,4 @@ def since(uptime_s: float) -> str:
 
 
 def style_of(sight: Sight) -> str | None:
-    return {NO_ANSWER: "red", TROUBLE: "red", OK: None}.get(sight.state, "yellow")
+    return {OK: None, LINK_DOWN: "yellow"}.get(sight.state, "red")

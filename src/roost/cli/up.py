@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roost.cli.console import people, print_json
+from roost.cli.console import print_json
+from roost.cli.figures import Column, Row, fitted, wide
 from roost.errors import UserError
 
 if TYPE_CHECKING:
@@ -31,6 +32,13 @@ Examples:
 BROKERS = 3
 # Names that say all there is to say, together with a number of brokers.
 BY_NUMBER = {"chain": "", "star": "", "tree": "", "random": ":0", "scale-free": ":0"}
+COLUMNS = (
+    Column("broker", left=True),
+    Column("for clients", left=True),
+    Column("for operators", left=True),
+    Column("pid", expendable=1),
+    Column("log", left=True, expendable=2),
+)
 
 StateOption = Annotated[
     Path, typer.Option("--state", metavar="DIR", file_okay=False, help="All there is of it.")
@@ -140,17 +148,12 @@ def overlay_of_workload(path: Path) -> Topology:
 
 
 def show(federation: Federation, state: Path) -> None:
-    from rich.table import Table
-
-    console = people()
-    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in ("broker", "clients", "operators", "pid", "log"):
-        grid.add_column(column, justify="right" if column == "pid" else "left", no_wrap=True)
+    console, rows = wide(), []
     for member in federation.members:
         pid = str(member.process.pid) if member.process else "-"
-        log = str(state / member.log)
-        grid.add_row(member.name, f"roost://{member.address}", member.admin_url, pid, log)
-    console.print(grid)
+        address, log = f"roost://{member.address}", str(state / member.log)
+        rows.append(Row((member.name, address, member.admin_url, pid, log)))
+    console.print(fitted(COLUMNS, rows, console.width))
     links = len(federation.links)
     option = "" if state == DEFAULT_STATE else f" --state {state}"
     console.print(

@@ -102,14 +102,14 @@ class SocketConnection(asyncio.Protocol):
             self.server.turned_away(self.neighbour, parcels[0].reason)
             self.transport.close()
             return
-        if not self.greeted:
+        if not self.greeted and not self._checking:
             if type(parcels[0]) is Login:
                 self._log_in(cast(Login, parcels.pop(0)))
             else:
                 self.greeted = True
         if self._checking:
             self._hold(parcels)
-        elif self._paused:
+        elif self._paused or self._held:  # what was held goes first
             self._hold([p for p in parcels if _is_data(p)])
             self._pass_on([p for p in parcels if not _is_data(p)])
         else:

@@ -9,6 +9,7 @@ import sys
 
 from roost.runtime.config import ServerConfig
 from roost.runtime.server import BrokerServer
+from roost.runtime.warming import warm_up
 
 # The thread of the store needs the interpreter for microseconds after each commit; with the usual 5 ms it
 # would wait as long as a commit takes.
@@ -23,6 +24,7 @@ async def serve(config: ServerConfig) -> None:
     """Run a broker until SIGTERM or SIGINT."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     server = BrokerServer(config)
+    warm_up()
     await server.start()
     # Messages are no matter for the collector (they never form a cycle); what else there is, is little and
     # stays. So it need not look often, and not at what is there now.

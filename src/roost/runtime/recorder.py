@@ -6,7 +6,10 @@ routed. Times are seconds since the epoch, so that the traces of several brokers
 
 from __future__ import annotations
 
+import secrets
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -14,6 +17,7 @@ import msgspec
 from roost.broker.commands import Record
 from roost.broker.events import LoadIndices, ModuleSwitched
 from roost.broker.module import Module, ModuleState, Visit
+from roost.errors import UserError
 from roost.runtime.shell import Shell
 from roost.traces import TraceWriter, decision_row
 from roost.wire import publication_bytes
@@ -24,8 +28,10 @@ class Recorder(Module):
 
     name = "recorder"
 
-    def __init__(self, broker: str) -> None:
+    def __init__(self, broker: str, rows_a_group: int) -> None:
+        self.trouble = ""  # why the last trace came to an end
         self._broker = broker
+        self._rows_a_group = rows_a_group
         self._trace: TraceWriter | None = None
 
     @property
@@ -35,8 +41,10 @@ class Recorder(Module):
     def begin(self, folder: Path, shell: Shell) -> None:
         """From now on, into a run of its own."""
         if self._trace is None:
-            run = f"{self._broker}-{time.strftime('%Y%m%dT%H%M%S')}-{shell.machine.incarnation[:4]}"
-            self._trace = TraceWriter(folder, run)
+            # Nobody else's: neither another broker's, nor one that began a moment ago.
+            run = f"{self._broker}-{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
+            self._trace = TraceWriter(folder, run, rows_a_group=self._rows_a_group)
+            self.trouble = ""
             shell.handle(ModuleSwitched(self.name, ModuleState.OBSERVING.value))
 
     def end(self, shell: Shell | None = None) -> None:
@@ -44,50 +52,58 @@ class Recorder(Module):
         if self._trace is not None:
             if shell is not None:
                 shell.handle(ModuleSwitched(self.name, ModuleState.OFF.value))
-            self._trace.close()
-            self._trace = None
+            trace, self._trace = self._trace, None
+            with self._noticing():
+                trace.close()
+
+    @property
+    def has_failed(self) -> bool:
+        """It can't go on, and should be ended."""
+        return self._trace is not None and bool(self.trouble)
+
+    @contextmanager
+    def _noticing(self) -> Iterator[None]:
+        """What goes wrong with a trace is no concern of the traffic."""
+        try:
+            yield
+        except (OSError, UserError) as error:
+            self.trouble = f"the trace has ended: {error}"
 
     # --- what happens -------------------------------------------------------------------------------
 
     def routed(self, visit: Visit, _: float) -> None:
-        if self._trace is None:
+        if self._trace is None or self.trouble:
             return
         publication, now = visit.publication, time.time()
-        self._trace.add(
-            "deliveries",
-            (
-                now,
-                publication.publisher,
-                publication.sequence,
-                self._broker,
-                visit.hops,
-                len(visit.matches),
-                len(visit.neighbours),
-                len(publication_bytes(publication)),
-                0.0,
-                0.0,
-                now - publication.published_at,
-            ),
+        row = (
+            now,
+            publication.publisher,
+            publication.sequence,
+            self._broker,
+            visit.hops,
+            len(visit.matches),
+            len(visit.neighbours),
+            len(publication_bytes(publication)),
+            0.0,
+            0.0,
+            now - publication.published_at,
         )
+        with self._noticing():
+            self._trace.add("deliveries", row)
 
     def loaded(self, shell: Shell, load: LoadIndices) -> None:
-        if self._trace is None:
+        if self._trace is None or self.trouble:
             return
         now = time.time()
-        self._trace.add("loads", (now, self._broker, *msgspec.structs.astuple(load)))
-        for link in shell.machine.links.values():
-            for name, lane in (("control", link.channel.control), ("data", link.channel.data)):
-                row = (
-                    now,
-                    self._broker,
-                    link.name,
-                    name,
-                    lane.sent,
-                    lane.received,
-                    len(lane.outbox),
-                )
-                self._trace.add("links", row)
+        with self._noticing():
+            self._trace.add("loads", (now, self._broker, *msgspec.structs.astuple(load)))
+            for link in shell.machine.links.values():
+                for name, lane in (("control", link.channel.control), ("data", link.channel.data)):
+                    counts = (lane.sent, lane.received, len(lane.outbox))
+                    self._trace.add("links", (now, self._broker, link.name, name, *counts))
 
     def decided(self, record: Record) -> None:
         if self._trace is not None:
-            self._trace.add("decisions", decision_row(time.time(), self._broker, record.decision))
+            with self._noticing():
+                row = decision_row(time.time(), self._broker, record.decision)
+                self._trace.add("decisions", row)

@@ -19,7 +19,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roost.broker.commands import Persist
 from roost.broker.events import (
@@ -47,11 +47,16 @@ from roost.runtime.store import Store
 from roost.runtime.tls import client_context, names_of_peer, server_context
 from roost.wire import encode
 
+if TYPE_CHECKING:
+    from roost.runtime.admin import Admin
+
 STORE_NAME = "roost.db"
 # How much may wait for the disk before nobody is read any more.
 BACKLOG_BYTES_MAX = 64_000_000
 # How often connections are looked at that may have stayed too long.
 SWEEP_S = 0.5
+# All addresses, of both kinds.
+EVERYWHERE = ("0.0.0.0", "::")
 DRAIN_S = 10.0
 DIAL_S = 10.0
 
@@ -79,6 +84,7 @@ class BrokerServer:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._meter = LoadMeter()
         self._stopping = False
+        self.admin: Admin | None = None
 
     # --- start and stop -----------------------------------------------------------------------------
 
@@ -100,7 +106,7 @@ class BrokerServer:
                 retained_bytes_max=self.config.store.retained_bytes_max or None,
             )
             records = self._store.load()
-        self.recorder = Recorder(self.name)
+        self.recorder = Recorder(self.name, self.config.trace.rows_a_group)
         self.shell = Shell(
             broker_config(self.config, incarnation=secrets.token_hex(8)),
             modules=[self.recorder],
@@ -115,7 +121,7 @@ class BrokerServer:
         try:
             self._server = await loop.create_server(
                 lambda: SocketConnection(self, self._limits),
-                self.host,
+                None if self.host in EVERYWHERE else self.host,
                 self.port,
                 ssl=self._server_tls,
                 ssl_handshake_timeout=self.config.limits.greeting_s if self._server_tls else None,
@@ -129,6 +135,11 @@ class BrokerServer:
         if self.config.trace.folder:
             self.recorder.begin(Path(self.config.trace.folder), self.shell)
         self._spawn(self._sweep())
+        if self.config.admin.port >= 0:
+            from roost.runtime.admin import Admin  # noqa: PLC0415 (a web server takes its time)
+
+            self.admin = Admin(self)
+            await self.admin.start()
 
     def _set_links(self) -> None:
         """The neighbours of the settings; others that the store remembers are none any more."""
@@ -143,6 +154,8 @@ class BrokerServer:
         if self._stopping:
             return
         self._stopping = True
+        if self.admin is not None:
+            await self.admin.stop()
         if self._server is not None:
             self._server.close()
         self.choked = True
@@ -185,7 +198,10 @@ class BrokerServer:
             self.shell.handle(LinkOpened(connection.neighbour, connection.id))
             return
         self.shell.accepted(connection)
-        if self._stopping or len(self._open) > limits.connections_max:
+        if self._stopping:
+            connection.refuse("the broker is about to stop")
+            return
+        if len(self._open) > limits.connections_max:
             connection.refuse(f"there are {limits.connections_max:,} connections already")
             return
         if self.choked:
@@ -262,6 +278,8 @@ class BrokerServer:
             if load is not None:
                 self.shell.handle(LoadSampled(load))
                 self.recorder.loaded(self.shell, load)
+                if self.recorder.has_failed:
+                    self.recorder.end(self.shell)
 
     def turned_away(self, neighbour: str, reason: str) -> None:
         """A neighbour that we dialled does not want us."""
@@ -319,6 +337,7 @@ class BrokerServer:
         """What keeps the broker from its work; "" if nothing does."""
         troubles = [
             self._store.trouble if self._store is not None else "",
+            self.recorder.trouble,
             self._users.problem if self._users is not None else "",
         ]
         return "; ".join(filter(None, troubles))
@@ -332,6 +351,8 @@ class BrokerServer:
             "port": self.port,
             "pid": os.getpid(),
             "uptime_s": time.time() - self.started_at,
+            "routed": self.shell.machine.routed,
+            "bytes_out": self.shell.bytes_out,
             "refusals": self.refusals,
             "trouble": self.trouble(),
             "tracing": self.recorder.recording,

@@ -31,6 +31,7 @@ from roost.broker.commands import (
     Close,
     Command,
     Deliver,
+    Fetch,
     OpenLink,
     PauseReading,
     Persist,
@@ -43,6 +44,7 @@ from roost.broker.commands import (
 from roost.broker.core import Broker
 from roost.broker.events import (
     ConnectionClosed,
+    Fetched,
     LoadIndices,
     LoadSampled,
     Persisted,
@@ -314,6 +316,10 @@ class Life:
                 self._paused[command.connection] = None
         elif isinstance(command, ResumeReading):
             self._resume(command.connection)
+        elif isinstance(command, Fetch):
+            numbers = range(command.first, command.first + command.count)
+            messages = [self.host.store["out", *command.key, number] for number in numbers]
+            self.handle(Fetched(command.key, command.first, messages))
         elif isinstance(command, Record):
             world.decided(self.host, command)
 

@@ -22,7 +22,8 @@ ROWS_A_GROUP = 50_000
 class TraceWriter:
     """The trace of one run: `folder/TABLE/run=NAME/part-0.parquet`."""
 
-    def __init__(self, folder: Path, run: str) -> None:
+    def __init__(self, folder: Path, run: str, *, rows_a_group: int = ROWS_A_GROUP) -> None:
+        self._rows_a_group = rows_a_group
         self.columns = {table: Columns(schema) for table, schema in SCHEMAS.items()}
         self.paths: dict[str, Path] = {}
         self._writers: dict[str, pq.ParquetWriter] = {}
@@ -45,7 +46,7 @@ class TraceWriter:
         self.flush_if_full(table)
 
     def flush_if_full(self, table: str) -> None:
-        if len(self.columns[table]) >= ROWS_A_GROUP:
+        if len(self.columns[table]) >= self._rows_a_group:
             self._flush(table)
 
     def _flush(self, table: str) -> None:

@@ -9,7 +9,6 @@ subscriber, many at once.
 
 from __future__ import annotations
 
-import shutil
 import socket
 import struct
 from collections.abc import Mapping
@@ -22,7 +21,6 @@ from numpy.typing import NDArray
 from roost.bench.loads import kernels
 from roost.bench.loads.base import (
     HOST,
-    READ_BYTES,
     Driver,
     Inlet,
     Outlet,
@@ -88,11 +86,10 @@ class RabbitMq(PrivateServer):
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
             "RABBITMQ_PID_FILE": str(folder / "pid"),
         }
-        # Erlang would start one that outlives the server.
-        names = shutil.which("epmd")
-        if names is not None:
-            processes.start([names, "-port", str(names_port), "-address", HOST], variables)
-            processes.wait_for_port(names_port)
+        # The server of Erlang's names: of its own, because Erlang would start one that stays.
+        names = installed("epmd", "erlang-base")
+        processes.start([names, "-port", str(names_port), "-address", HOST], variables)
+        processes.wait_for_port(names_port)
         processes.start([program], variables)
         processes.wait_for_port(self.publisher_port)
 
@@ -153,24 +150,18 @@ class ConfirmedOutlet(Outlet):
 
     def __init__(self, sock: socket.socket, frames: list[bytes], payload_at: int) -> None:
         super().__init__(sock, frames, payload_at)
-        self._data = np.zeros(READ_BYTES, np.uint8)
-        self._view = memoryview(self._data)  # type: ignore[arg-type]
-        self._kept = 0
+        self._kept = b""
         self._tally = np.zeros(kernels.TALLY_SIZE, np.int64)
         self._early = np.zeros(1 << 16, np.uint8)
-        kernels.scan_confirms(self._data, 0, self._tally, self._early)
+        self.acknowledge(b"")  # compile now, not when it counts
 
-    def take_acknowledgements(self) -> None:
-        size = self.sock.recv_into(self._view[self._kept :])
-        if not size:
-            raise ConnectionError("the server has closed the connection of the publisher")
-        end = self._kept + size
-        used = kernels.scan_confirms(self._data, end, self._tally, self._early)
+    def acknowledge(self, data: bytes) -> None:
+        data = self._kept + data
+        cells = np.frombuffer(data, np.uint8)
+        used = kernels.scan_confirms(cells, len(data), self._tally, self._early)
+        self._kept = data[used:]
         if self._tally[kernels.TROUBLE]:
-            said = bytes(self._view[used : min(end, used + 200)])
-            raise RuntimeError(f"the server does not confirm: {said!r}")
-        self._kept = end - used
-        self._data[: self._kept] = self._data[used:end]
+            raise RuntimeError(f"the server does not confirm: {self._kept[:200]!r}")
         self.acknowledged = int(self._tally[kernels.COUNT])
 
 
@@ -187,9 +178,9 @@ class AcknowledgingAmqpInlet(AmqpInlet):
     def scan(self, data: NDArray[np.uint8], end: int, now_ns: int) -> int:
         before = self.received + self.warmed
         used = super().scan(data, end, now_ns)
-        if self.received + self.warmed > before:
-            # The method frame of a delivery may have come without its body; acknowledge only whole ones.
-            tag = self.received + self.warmed
+        # The server numbers deliveries from 1 on.
+        tag = self.received + self.warmed
+        if tag > before:
             self.sock.sendall(_method(_ACK, struct.pack(">QB", tag, 1)))
         return used
 

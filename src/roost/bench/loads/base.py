@@ -109,7 +109,9 @@ class Driver(ABC):
 
     def tuned(self, scenario: Scenario) -> Scenario:
         """The scenario as it suits this server."""
-        return replace(scenario, window=scenario.window or self.window)
+        # At a given rate the window should never be felt: it holds a second.
+        window = max(self.window, int(scenario.rate))
+        return replace(scenario, window=scenario.window or window)
 
     @abstractmethod
     def subscriber(self, scenario: Scenario, port: int, number: int) -> Inlet:
@@ -161,8 +163,20 @@ class Outlet:
     def number(self, row: int, count: int) -> None:
         """Put in the numbers that the protocol itself asks for, `sent` + 1 and on."""
 
-    def take_acknowledgements(self) -> None:
-        """Wait for some, and count them in `acknowledged`."""
+    def take_acknowledgements(self, *, wait: bool = True) -> None:
+        """Count some in `acknowledged`; if there are none yet, wait, unless told not to."""
+        try:
+            data = self.sock.recv(READ_BYTES, 0 if wait else socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            if wait:
+                raise  # that was all our patience
+            return
+        if not data:
+            raise ConnectionError("the server has closed the connection of the publisher")
+        self.acknowledge(data)
+
+    def acknowledge(self, data: bytes) -> None:
+        """Count the acknowledgements in what has come."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -197,8 +211,11 @@ class Inlet(ABC):
         return int(self.tally[kernels.WARM])
 
     def read(self) -> int:
-        """Take what has come, at most a buffer full, and wait if there is nothing. When it came, in ns."""
-        size = self.sock.recv_into(self._view[self._kept :])
+        """Take what has come, at most a buffer full; when that was, in ns, or 0 if there is nothing."""
+        try:
+            size = self.sock.recv_into(self._view[self._kept :], 0, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
         now = time.monotonic_ns()
         if not size:
             raise ConnectionError("the server has closed the connection of a subscriber")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import select
+import socket
 import time
 import traceback
 from collections.abc import Callable
@@ -37,6 +38,11 @@ NAP_S: Final = 0.000_5
 # If so long nothing of a round of the warm-up arrives, subscriptions were not in place for it.
 QUIET_S: Final = 1.0
 ROUNDS: Final = 30
+# Unless times are taken, a subscriber is woken for no less than this: a server that sends each message
+# for itself would keep it busy with waking up ...
+READ_LEAST_BYTES: Final = 16_000
+# ... and looks after so long for what is less.
+REST_S: Final = 0.005
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,9 @@ def subscriber_main(
         _await(pipe, "open")
         numbers = range(scenario.subscribers)
         inlets = [driver.subscriber(scenario, port, number) for number in numbers]
+        if not scenario.rate:
+            for inlet in inlets:
+                inlet.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, READ_LEAST_BYTES)
         _freeze()
         pipe.send("ready")
         pipe.send(receive(inlets, shared, pipe))
@@ -184,13 +193,18 @@ class Publisher:
     ) -> int:
         """Send so many, unless the time is up or nothing arrives any more; how many it sent."""
         outlet, window = self._outlet, self._scenario.window
-        chunk = 1 if rate else self._chunk
         start = progress = time.monotonic()
         sent = 0
         while sent < total and (now := time.monotonic()) < until:
-            if rate and (early := start + sent / rate - now) > 0:
-                time.sleep(early)
-            count = min(chunk, total - sent)
+            count = min(self._chunk, total - sent)
+            if rate:
+                # All that are due by now: a sleep may take longer than it is from one to the next.
+                due = int((now - start) * rate) + 1 - sent
+                if due <= 0:
+                    time.sleep(start + sent / rate - now)
+                    continue
+                count = min(count, due)
+                self._glance_at_acknowledgements()
             if sent + count - arrived() > window:
                 if now - progress > quiet_s:
                     break
@@ -206,6 +220,12 @@ class Publisher:
         outlet = self._outlet
         while outlet.acknowledges and outlet.sent - outlet.acknowledged > most:
             outlet.take_acknowledgements()
+
+    def _glance_at_acknowledgements(self) -> None:
+        """Take those that are there, if some are lacking: many at once would take long."""
+        outlet = self._outlet
+        if outlet.acknowledges and outlet.sent - outlet.acknowledged > CHUNK:
+            outlet.take_acknowledgements(wait=False)
 
 
 def _reaches(total: int, arrived: Callable[[], int], quiet_s: float) -> bool:
@@ -229,11 +249,12 @@ def receive(inlets: list[Inlet], credit: Credit, pipe: Connection) -> Received:
     by_file = {inlet.sock.fileno(): (number, inlet) for number, inlet in enumerate(inlets)}
     first_ns = last_ns = in_first = 0
     first_cpu_s = 0.0
+    everybody = [(file, select.EPOLLIN) for file in by_file]
     with select.epoll() as poll:
         for file in (*by_file, pipe.fileno()):
             poll.register(file, select.EPOLLIN)
         while True:
-            for file, _ in poll.poll():
+            for file, _ in poll.poll(REST_S) or everybody:
                 if file not in by_file:
                     _await(pipe, "report")
                     cpu_s = time.process_time() - first_cpu_s
@@ -241,6 +262,8 @@ def receive(inlets: list[Inlet], credit: Credit, pipe: Connection) -> Received:
                 number, inlet = by_file[file]
                 before = inlet.received
                 now_ns = inlet.read()
+                if not now_ns:
+                    continue
                 received = inlet.received
                 credit.put(number, inlet.warmed, received)
                 if received > before:

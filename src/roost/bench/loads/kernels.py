@@ -8,7 +8,7 @@ whole begins. What it finds it adds to a `tally`, a few words that a connection 
     NEXT        the number that is due
     DISORDERED  how often another came
     TROUBLE     something came that is no message; the scan has stopped there
-    MARK        what the protocol wants to know of the last message, to acknowledge it
+    MARK        what the protocol wants to know for its acknowledgements
     FRAME       the number of the last frame, where the protocol has them
 
 Where it knows when messages were sent (`latencies_ns` has room), it also notes how long each took.
@@ -210,7 +210,7 @@ _FRAME_BYTES: Final = 8  # type, channel and size in front, and an end
 
 @lean
 def scan_amqp(data: Cells, end: int, now_ns: int, tally: Words, latencies_ns: Words) -> int:
-    """Deliveries: a method, a header and a body frame each. MARK: the tag of the last one."""
+    """Deliveries: a method, a header and a body frame each, of which the body is what counts."""
     at = 0
     while at + _FRAME_BYTES <= end:
         size = big_endian(data, at + 3, 4)
@@ -222,8 +222,6 @@ def scan_amqp(data: Cells, end: int, now_ns: int, tally: Words, latencies_ns: Wo
             if big_endian(data, at + 7, 4) != _DELIVER:
                 tally[TROUBLE] += 1
                 return at
-            tag_at = at + 12 + data[at + 11]  # behind the consumer's name
-            tally[MARK] = big_endian(data, tag_at, 8)
         elif kind == _BODY:
             if size != PAYLOAD_BYTES:
                 tally[TROUBLE] += 1

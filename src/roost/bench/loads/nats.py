@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from roost.bench.loads import kernels
 from roost.bench.loads.base import (
     HOST,
-    READ_BYTES,
     Driver,
     Inlet,
     Outlet,
@@ -96,12 +95,11 @@ class StreamOutlet(Outlet):
         super().__init__(sock, frames, payload_at)
         self._lines = 0
 
-    def take_acknowledgements(self) -> None:
-        answers = self.sock.recv(READ_BYTES)
-        if not answers or b'"error"' in answers or b"-ERR" in answers:
-            raise ConnectionError(f"the server does not take a message: {answers[:300]!r}")
-        # Two lines each. The server's one PING in between does not make a half to a whole.
-        self._lines += answers.count(b"\n")
+    def acknowledge(self, data: bytes) -> None:
+        if b'"error"' in data or b"-ERR" in data:
+            raise RuntimeError(f"the server does not take a message: {data[:300]!r}")
+        # Two lines each. The server's one PING in between makes no half a whole.
+        self._lines += data.count(b"\n")
         self.acknowledged = self._lines // 2
 
 

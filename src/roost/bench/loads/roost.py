@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from roost.bench.loads import kernels
 from roost.bench.loads.base import (
     HOST,
-    READ_BYTES,
     Driver,
     Inlet,
     Outlet,
@@ -124,7 +123,7 @@ class RoostDriver(Driver):
         offer = parse_advertisement(f"class = '{CLASS}' and symbol present and low > 0")
         session.control([Advertise(id="a", advertisement=offer, cause=_PUBLISHER)])
         frames = [publication_frame(quote) for quote in quotes(scenario.symbols, scenario.seed)]
-        return RoostOutlet(session, frames)
+        return RoostOutlet(session.sock, frames)
 
 
 class RoostOutlet(Outlet):
@@ -132,18 +131,22 @@ class RoostOutlet(Outlet):
 
     acknowledges = True
 
-    def __init__(self, session: Session, frames: list[bytes]) -> None:
+    def __init__(self, sock: socket.socket, frames: list[bytes]) -> None:
         behind = _BEHIND_PAYLOAD + payload_size()
-        super().__init__(session.sock, frames, len(frames[0]) - behind)
-        self._session = session
+        super().__init__(sock, frames, len(frames[0]) - behind)
+        # What was ahead of the first frame to come has been read.
+        self._decoder = StreamDecoder()
+        self._decoder.feed(PREFACE)
 
     def number(self, row: int, count: int) -> None:
         for at in (_FRAME_NUMBER_AT, _NUMBER_AT):
             kernels.put_numbers(self.cells, self.width, row, count, at, 4, self.sent, _NUMBERS)
 
-    def take_acknowledgements(self) -> None:
-        for ack in self._session.read_acks():
-            self.acknowledged = ack.data
+    def acknowledge(self, data: bytes) -> None:
+        for parcel in self._decoder.feed(data):
+            if not isinstance(parcel, Ack):
+                raise RuntimeError(f"the broker says {parcel}")
+            self.acknowledged = parcel.data
 
 
 class RoostInlet(Inlet):
@@ -195,8 +198,6 @@ class Session:
         answer = self._parcel()
         if not isinstance(answer, Attached):
             raise RuntimeError(f"the broker answers {answer}")
-        self._decoder = StreamDecoder()
-        self._decoder.feed(PREFACE)
 
     def control(self, messages: list[Message]) -> None:
         """Say these, and wait until the broker has them."""
@@ -209,18 +210,6 @@ class Session:
             if not isinstance(parcel, Ack):
                 raise RuntimeError(f"the broker answers {parcel}")
             control = parcel.control
-
-    def read_acks(self) -> list[Ack]:
-        """What comes next, of which there has to be something; nothing but acknowledgements may."""
-        data = self.sock.recv(READ_BYTES)
-        if not data:
-            raise ConnectionError("the broker has closed the connection of the publisher")
-        acks = []
-        for parcel in self._decoder.feed(data):
-            if not isinstance(parcel, Ack):
-                raise RuntimeError(f"the broker says {parcel}")
-            acks.append(parcel)
-        return acks
 
     def _parcel(self) -> Parcel:
         """The next one, and no byte more."""

@@ -1,0 +1,90 @@
+"""`roost trace on` and `roost trace off`: recording of the traffic of brokers that run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roost.cli.fleet import (
+    AdminOption,
+    AuthorityOption,
+    Fleet,
+    StateOption,
+    TokenOption,
+    UserOption,
+    fleet_of,
+    nothing_there,
+)
+from roost.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+EXAMPLES = """\b
+The tables are those of `roost sim run --trace`: Parquet, in a folder for each table and broker.
+Rows are complete on the disk after `roost trace off`, or when a broker has ended in order.
+
+\b
+Examples:
+  roost trace on traces
+  roost trace off
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    trace = typer.Typer(
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        help="Record the traffic of brokers that run.",
+        epilog=EXAMPLES,
+    )
+    trace.command("on")(on)
+    trace.command("off")(off)
+    app.add_typer(trace, name="trace")
+
+
+def on(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", file_okay=False, help="On the brokers' machines.")
+    ],
+    state: StateOption = None,
+    admin: AdminOption = None,
+    user: UserOption = "",
+    token: TokenOption = "",
+    authority: AuthorityOption = None,
+) -> None:
+    """Begin to record."""
+    fleet = fleet_of(state, admin, user, token, authority)
+    tell(fleet, {"on": True, "folder": str(folder.absolute())}, f"records into {folder}")
+
+
+def off(
+    state: StateOption = None,
+    admin: AdminOption = None,
+    user: UserOption = "",
+    token: TokenOption = "",
+    authority: AuthorityOption = None,
+) -> None:
+    """End recording: what was recorded is complete."""
+    fleet = fleet_of(state, admin, user, token, authority)
+    tell(fleet, {"on": False}, "records no more")
+
+
+def tell(fleet: Fleet, order: Mapping[str, object], done: str) -> None:
+    """Tells all brokers; an error names those that did not do it."""
+    from roost.runtime.admin_client import AdminError, NoAnswerError, ask_all
+
+    answers = ask_all([target.url for target in fleet.targets], "/trace", order, fleet.access)
+    problems = []
+    for target, answer in zip(fleet.targets, answers, strict=True):
+        if not isinstance(answer, AdminError):
+            typer.echo(f"{target.name or target.url} {done}")
+        elif fleet.guessed and isinstance(answer, NoAnswerError):
+            nothing_there(answer)
+        else:
+            problems.append(f"{target.name} ({answer})" if target.name else str(answer))
+    if problems:
+        raise UserError("\n  ".join([f"{len(problems)} of {len(answers)} did not:", *problems]))

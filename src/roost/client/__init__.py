@@ -1,0 +1,55 @@
+"""The client library: publish and subscribe from an application.
+
+    import roost
+
+    async with roost.connect("roost://broker.example:7411") as client:
+        await client.publish({"class": "STOCK", "symbol": "YHOO", "volume": 400_000})
+        async for event in client.subscribe("class = 'STOCK' and volume > 300000"):
+            print(event["symbol"], event["volume"])
+
+`connect_sync` is the same without asyncio. See `Client` for all that a client can do, `errors` for what can
+go wrong, and `url` for where to connect.
+"""
+
+from roost.client.client import Advertised, Client, State
+from roost.client.connecting import connect, connect_sync
+from roost.client.dialling import Tls
+from roost.client.durable import DurableSubscription
+from roost.client.errors import (
+    ClientError,
+    Closed,
+    ConnectError,
+    EventsDropped,
+    NotInTime,
+    Refused,
+    SessionOver,
+    Stalled,
+)
+from roost.client.event import DurableEvent, ReceivedEvent
+from roost.client.subscription import Subscription
+from roost.client.sync import SyncClient, SyncSubscription
+from roost.client.url import BadUrl
+
+__all__ = [
+    "Advertised",
+    "BadUrl",
+    "Client",
+    "ClientError",
+    "Closed",
+    "ConnectError",
+    "DurableEvent",
+    "DurableSubscription",
+    "EventsDropped",
+    "NotInTime",
+    "ReceivedEvent",
+    "Refused",
+    "SessionOver",
+    "Stalled",
+    "State",
+    "Subscription",
+    "SyncClient",
+    "SyncSubscription",
+    "Tls",
+    "connect",
+    "connect_sync",
+]

@@ -1,0 +1,131 @@
+"""`connect`, with and without asyncio: what an application says about a connection, in one place."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+from roost.client.client import Client, Options, State
+from roost.client.dialling import Tls
+from roost.client.sync import SyncClient
+from roost.client.url import target_of
+from roost.wire import DEFAULT_LIMITS, Limits
+
+
+def connect(
+    url: str | None = None,
+    *,
+    name: str | None = None,
+    user: str | None = None,
+    token: str | None = None,
+    tls: ssl.SSLContext | Tls | str | Path | None = None,
+    timeout_s: float = 10.0,
+    settle_s: float = 5.0,
+    failover_s: float = 2.0,
+    pending_max: int = 10_000,
+    pending_bytes_max: int = 64_000_000,
+    buffer_max: int = 10_000,
+    limits: Limits = DEFAULT_LIMITS,
+    on_state: Callable[[State, str], None] | None = None,
+) -> Client:
+    """A client of the brokers at a URL: `async with roost.connect("roost://host:7411") as client:`.
+
+    | argument | what it says |
+    | --- | --- |
+    | `url` | `roost://h1:7411,h2:7411`, `roosts://` with TLS, `memory://`; else ROOST_URL, or this machine |
+    | `name` | a word for operators to know the client by; what others see has a random part behind it |
+    | `user`, `token` | who is calling; else from the URL, ROOST_USER and ROOST_TOKEN |
+    | `tls` | for `roosts://`: files (`Tls`, or the path of the authority), or a context of your own |
+    | `timeout_s` | how long connecting, leaving and `ready` may take |
+    | `settle_s` | how long events wait, at most, until all brokers know of a new advertisement |
+    | `failover_s` | how long to dial the broker that has the session before another gets its turn |
+    | `pending_max`, `pending_bytes_max` | what may be on its way, above which `publish` waits |
+    | `buffer_max` | how many events of a subscription may wait to be read |
+    | `limits` | what an event may hold; only if the brokers' limits are not the usual ones |
+    | `on_state` | is told of each new `Client.state`, and why |
+
+    Several clients may live in one event loop.
+
+    >>> import asyncio, roost
+    >>> async def main():
+    ...     async with roost.connect("memory://") as client:
+    ...         async with client.subscribe("class = 'STOCK'") as subscription:
+    ...             await client.publish({"class": "STOCK", "volume": 400_000})
+    ...             print((await subscription.get())["volume"])
+    >>> asyncio.run(main())
+    400000
+    """
+    for what, have in (("pending_max", pending_max), ("pending_bytes_max", pending_bytes_max)):
+        if have < 1:
+            raise ValueError(f"{what} is {have}; expected 1 or more")
+    client = Client(
+        target_of(url, user, token),
+        Options(
+            name=_checked(name or ""),
+            tls=Tls(authority=tls) if isinstance(tls, str | Path) else tls,
+            timeout_s=timeout_s,
+            settle_s=settle_s,
+            failover_s=failover_s,
+            pending_max=pending_max,
+            pending_bytes_max=pending_bytes_max,
+            buffer_max=buffer_max,
+            limits=limits,
+        ),
+    )
+    client.on_state = on_state
+    return client
+
+
+def connect_sync(
+    url: str | None = None,
+    *,
+    name: str | None = None,
+    user: str | None = None,
+    token: str | None = None,
+    tls: ssl.SSLContext | Tls | str | Path | None = None,
+    timeout_s: float = 10.0,
+    settle_s: float = 5.0,
+    failover_s: float = 2.0,
+    pending_max: int = 10_000,
+    pending_bytes_max: int = 64_000_000,
+    buffer_max: int = 10_000,
+    limits: Limits = DEFAULT_LIMITS,
+    on_state: Callable[[State, str], None] | None = None,
+) -> SyncClient:
+    """The same for programs without asyncio: `with roost.connect_sync("roost://host:7411") as client:`.
+
+    The client works in a thread of its own, in which `on_state` is called too.
+
+    >>> import roost
+    >>> with roost.connect_sync("memory://") as client:
+    ...     with client.subscribe("class = 'STOCK'") as subscription:
+    ...         event_id = client.publish({"class": "STOCK", "volume": 400_000})
+    ...         for event in subscription:
+    ...             print(event["volume"])
+    ...             break
+    400000
+    """
+    return SyncClient(
+        connect(
+            url,
+            name=name,
+            user=user,
+            token=token,
+            tls=tls,
+            timeout_s=timeout_s,
+            settle_s=settle_s,
+            failover_s=failover_s,
+            pending_max=pending_max,
+            pending_bytes_max=pending_bytes_max,
+            buffer_max=buffer_max,
+            limits=limits,
+            on_state=on_state,
+        )
+    )
+
+
+def _checked(name: str) -> str:
+    if len(name) > 256 or not name.isprintable():
+        raise ValueError(f"the name is {name[:80]!r}; expected at most 256 visible characters")
+    return name

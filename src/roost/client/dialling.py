@@ -1,0 +1,132 @@
+"""Reaching a broker: the addresses of a URL in turn, with TLS if it says so.
+
+A session lives at one broker, and only that one can go on with it without a gap. So after a connection is
+lost its own broker is dialled again for `failover_s` before the others get their turn. There the session
+begins anew: nothing that was published is lost or doubled, but events that pass while no broker has the
+subscriptions are missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from roost.broker.messages import Login
+from roost.client.connection import Connection
+from roost.client.errors import ClientError
+from roost.client.url import Target, address_of, shown
+
+if TYPE_CHECKING:
+    from roost.client.line import Line
+
+# How long one address may take to answer, TLS included.
+DIAL_S = 5.0
+
+
+class Tls(Struct, frozen=True, kw_only=True):
+    """The files of TLS, in PEM: whom to trust, and who we are.
+
+    >>> Tls(authority="authority.pem")
+    Tls(authority='authority.pem', certificate='', key='')
+    """
+
+    authority: str | Path = ""  # certificates of brokers are checked against it; else the system's
+    certificate: str | Path = ""  # ours, for brokers that ask for one
+    key: str | Path = ""
+
+
+class DialError(Exception):
+    """No address answered."""
+
+
+class Dialler:
+    """Makes connections to the brokers of a target."""
+
+    def __init__(self, target: Target, tls: ssl.SSLContext | Tls | None, failover_s: float) -> None:
+        self._target = target
+        self._failover_s = failover_s
+        self._context = _context_of(target, tls)
+        self._login = Login(target.user, target.token) if target.token else None
+        self._current: tuple[str, int] | None = None  # whose session it is
+        self._lost_at = 0.0
+
+    @property
+    def broker(self) -> str:
+        """What the machine calls the place that it goes to: the URL, whichever of its brokers that is."""
+        return self._target.url
+
+    def lost(self, now: float) -> None:
+        """The connection is gone."""
+        self._lost_at = now
+
+    async def dial(self, line: Line, broker: str) -> None:
+        """Connect to `broker`, or else to the first that answers; DialError if none does."""
+        reasons = []
+        for address in self._turn(broker, line.loop.time()):
+            try:
+                async with asyncio.timeout(DIAL_S):
+                    await self._connect(line, address)
+            except TimeoutError:
+                reasons.append(f"{shown(address)} does not answer")
+            except OSError as error:  # those of TLS are among them
+                reasons.append(f"{shown(address)}: {_words(error)}")
+            else:
+                self._current = address
+                return
+        raise DialError("; ".join(reasons))
+
+    def _turn(self, broker: str, now: float) -> Sequence[tuple[str, int]]:
+        """Whom to dial, in this order."""
+        known = self._target.addresses
+        if broker != self._target.url:
+            # Sent elsewhere, by a broker that knows where. If nobody is there, our own will do.
+            elsewhere = address_of(broker)
+            known = known if elsewhere is None else (elsewhere, *known)
+        elif self._current is not None:
+            if now - self._lost_at < self._failover_s:
+                return (self._current,)
+            if self._current in known:
+                place = known.index(self._current)
+                return (*known[place:], *known[:place])
+        return known
+
+    async def _connect(self, line: Line, address: tuple[str, int]) -> None:
+        await line.loop.create_connection(
+            lambda: Connection(line, self._login), *address, ssl=self._context
+        )
+
+
+def _context_of(target: Target, tls: ssl.SSLContext | Tls | None) -> ssl.SSLContext | None:
+    if not target.tls:
+        if tls is not None:
+            raise ClientError(f"{target.url}: there are settings of TLS; expected roosts://")
+        return None
+    if isinstance(tls, ssl.SSLContext):
+        return tls
+    # They read certificates with a library that takes its time to load.
+    from roost.runtime.config import TlsTable  # noqa: PLC0415
+    from roost.runtime.tls import client_context  # noqa: PLC0415
+
+    files = tls or Tls()
+    return client_context(
+        TlsTable(
+            authority=str(files.authority), certificate=str(files.certificate), key=str(files.key)
+        )
+    )
+
+
+def _words(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not to be trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed: {error.reason or error}"
+    if error.errno and not isinstance(error, socket.gaierror):
+        return os.strerror(error.errno)  # asyncio's own words repeat the address
+    return error.strerror or str(error)

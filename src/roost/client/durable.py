@@ -1,0 +1,264 @@
+"""Durable subscriptions: what is for them waits, whatever becomes of the process that reads.
+
+The broker keeps the session under the subscription's name, for the next process that asks for it. Each has
+a machine and a connection of its own, so that what is acknowledged in one holds up no other. An event
+counts as handled when the application says so, in any order; the broker hears how far all of them are
+(`Acks`). What was not acknowledged comes again to whoever reads next: at least once, and in order.
+
+The session stands at the first broker of the URL, and at no other: a second one elsewhere would get the same
+events once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from roost.broker.client import ClientConfig
+from roost.broker.events import Handled, SubscribeRequested
+from roost.broker.messages import Publication
+from roost.client.errors import Closed, Refused
+from roost.client.event import DurableEvent, ReceivedEvent
+from roost.client.inbox import Inbox
+from roost.client.line import ACK_DELAY_S, ACK_EVERY, REDIAL_S, Dials, Line
+from roost.client.subscription import Subscription
+
+if TYPE_CHECKING:
+    from roost.client.client import Client
+    from roost.language import Subscription as Interest
+
+# A delivery: the event, in which life of the session, and its number there.
+Delivered: TypeAlias = tuple[Publication, int, int]
+
+# The only subscription of its session.
+NAME = "events"
+
+
+class Acks:
+    """Which deliveries the application is done with, in whatever order, and how far all of them are.
+
+    >>> acks = Acks()
+    >>> for number in (1, 2, 5):
+    ...     acks.handed(number)
+    >>> acks.done(2), acks.done(1), acks.done(5)
+    (0, 2, 5)
+    """
+
+    def __init__(self) -> None:
+        self._handed: deque[int] = deque()  # rising
+        self._done: set[int] = set()
+        self._reached = 0
+
+    def handed(self, number: int) -> None:
+        """The application has it, or is about to."""
+        self._handed.append(number)
+
+    def done(self, number: int) -> int:
+        """It is done with this one; the number up to which it is done with all."""
+        if number > self._reached:
+            self._done.add(number)
+            while self._handed and self._handed[0] in self._done:
+                self._reached = self._handed.popleft()
+                self._done.discard(self._reached)
+        return self._reached
+
+
+class DurableSession:
+    """The session behind a durable subscription, as this process has it."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        client_name: str,
+        session: str,
+        interest: Interest,
+        dialler: Dials,
+        buffer_max: int,
+        timeout_s: float,
+    ) -> None:
+        self.name = name
+        self.timeout_s = timeout_s
+        self.is_closed = False
+        self._interest = interest
+        self._epoch = 0
+        self._acks = Acks()
+        self._reached = 0
+        self._is_due = False  # to say how far we are, at the end of this turn
+        self._opening: asyncio.Lock = asyncio.Lock()
+        self._is_open = False
+        config = ClientConfig(
+            client=client_name,
+            session=session,
+            durable=True,
+            process=secrets.token_hex(8),
+            waits_for_application=True,
+            ack_every=ACK_EVERY,
+            ack_delay_s=ACK_DELAY_S,
+            redial_s=REDIAL_S,
+        )
+        self.line = Line(config, dialler, self)
+        title = f"the durable subscription {name!r}"
+        self.inbox: Inbox[Delivered] = Inbox(self.line, name, title, buffer_max, timeout_s)
+
+    async def open(self) -> None:
+        """Take the session over, or begin it. Once."""
+        if self._is_open:
+            return
+        async with self._opening:
+            if self.is_closed:
+                raise Closed(f"the durable subscription {self.name!r} is closed")
+            if not self._is_open:
+                # First what it is for: what has waited comes right behind the greeting.
+                self.line.handle(SubscribeRequested(NAME, self._interest))
+                try:
+                    await self.line.open(self.timeout_s)
+                except BaseException:
+                    await self.detach()
+                    raise
+                self._is_open = True
+
+    async def detach(self) -> None:
+        """Leave it to the next process; what was acknowledged is said before that."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._say_reached()
+            self.line.say_acks()
+            self.inbox.end()
+            self.inbox.clear()
+            await self.line.hang_up()
+
+    async def forget(self) -> None:
+        """End it for good."""
+        await self.open()
+        if self.is_closed:
+            raise Closed(f"the durable subscription {self.name!r} is closed")
+        self.is_closed = True
+        self.inbox.end()
+        self.inbox.clear()
+        try:
+            await self.line.leave(self.timeout_s)
+        finally:
+            await self.line.hang_up()
+
+    def ack(self, epoch: int, number: int) -> None:
+        """The application is done with a delivery. Those of an earlier life nobody waits for."""
+        if epoch == self._epoch and not self.is_closed:
+            self._reached = self._acks.done(number)
+            if not self._is_due:
+                self._is_due = True
+                self.line.loop.call_soon(self._say_reached)
+
+    def _say_reached(self) -> None:
+        if self._is_due:
+            self._is_due = False
+            self.line.handle(Handled(self._reached))
+
+    # --- Owner --------------------------------------------------------------------------------------
+
+    def handed(self, publication: Publication, names: Sequence[str], number: int) -> None:  # noqa: ARG002
+        self._acks.handed(number)
+        self.inbox.put((publication, self._epoch, number))
+
+    def dropped(self, count: int) -> None:
+        self.inbox.put(count)
+
+    def refused(self, request: str, reason: str) -> None:  # noqa: ARG002
+        self.inbox.end(partial(Refused, f"the durable subscription {self.name!r}", reason))
+
+    def attached(self, resumed: bool) -> None:
+        if not resumed:
+            self._epoch += 1
+            self._acks, self._reached = Acks(), 0
+
+    def detached(self, reason: str) -> None:
+        """The line dials again."""
+
+    def failed(self) -> None:
+        self.inbox.end(None if self.is_closed else self.line.failure)
+
+
+class DurableSubscription(Subscription):
+    """A subscription that outlives this process. `Client.subscribe(..., durable=NAME)` makes one.
+
+    Every event is to be acknowledged when it has been dealt with: `await event.ack()`. With `auto_ack` that
+    happens when the next one is asked for. Leaving `async with` only detaches; `forget` ends it for good.
+
+    >>> import asyncio, roost
+    >>> async def main():
+    ...     async with roost.connect("memory://") as client:
+    ...         async with client.subscribe("amount > 0", durable="billing"):
+    ...             pass
+    ...         for amount in (10, 20):  # nobody is reading
+    ...             await client.publish({"amount": amount})
+    ...         async with client.subscribe("amount > 0", durable="billing") as subscription:
+    ...             first = await subscription.get()
+    ...             await first.ack()
+    ...             unhandled = await subscription.get()
+    ...         async with client.subscribe("amount > 0", durable="billing") as subscription:
+    ...             again = await subscription.get()
+    ...             print(first["amount"], unhandled["amount"], again["amount"])
+    ...             await subscription.forget()
+    >>> asyncio.run(main())
+    10 20 20
+    """
+
+    def __init__(
+        self, client: Client, session: DurableSession, filter_: str, *, auto_ack: bool
+    ) -> None:
+        super().__init__(client, filter_, session.inbox)
+        self.name = session.name
+        self.auto_ack = auto_ack
+        self._session = session
+        self._unacknowledged: list[DurableEvent] = []  # those that auto_ack is for
+
+    async def __anext__(self) -> DurableEvent:
+        for event in self._unacknowledged:
+            event._ack()
+        self._unacknowledged.clear()
+        await self._session.open()
+        while True:
+            try:
+                item = await self._inbox.next()
+            except EOFError:
+                raise StopAsyncIteration from None
+            if type(item) is not int:
+                return self._event(item)
+            self._warn(item)
+
+    def _event(self, item: Any) -> DurableEvent:
+        publication, epoch, number = item
+        event = DurableEvent(publication, self._session, epoch, number)
+        if self.auto_ack:
+            self._unacknowledged.append(event)
+        return event
+
+    async def ack(self, event: ReceivedEvent) -> None:
+        """The same as `event.ack()`."""
+        await event.ack()
+
+    async def ready(self, timeout_s: float | None = None) -> None:
+        """As `Subscription.ready`; connects first, if need be."""
+        await self._session.open()
+        within_s = self._session.timeout_s if timeout_s is None else timeout_s
+        await self._session.line.settle(self._inbox, within_s)
+
+    async def close(self) -> None:
+        """Detach: the session waits for whoever asks for it next, with what was not acknowledged."""
+        await self._session.detach()
+        self._client._detached(self._session)
+
+    async def forget(self) -> None:
+        """End the session for good: the broker forgets the subscription and what waits for it."""
+        try:
+            await self._session.forget()
+        finally:
+            self._client._detached(self._session)
+
+    async def __aenter__(self) -> DurableSubscription:
+        await self._session.open()
+        return self

@@ -1,0 +1,72 @@
+"""What can go wrong for an application, each kind with a type of its own.
+
+All of them say what happened and where, and are `UserError`: a command that lets one through prints one line.
+What the application itself got wrong in an event or a filter is a `roost.language.LanguageError`.
+"""
+
+# ruff: noqa: N818  # the names say what happened
+
+from __future__ import annotations
+
+from roost.errors import UserError
+
+
+class ClientError(UserError):
+    """Anything that went wrong between an application and its broker."""
+
+
+class ConnectError(ClientError, ConnectionError):
+    """No broker could be reached in time, or the one that was reached wants no session with us."""
+
+
+class Refused(ClientError):
+    """The broker did not carry out a request: it says why (`reason`), and of what (`request`).
+
+    Events are refused after `publish` has returned. So it is raised by the next `publish` (whose own event
+    is then not published), by `flush`, or on leaving; `others` is how many more were refused since the last
+    time.
+
+    >>> raise Refused("publication P~1:7", "the store of this broker is full")
+    Traceback (most recent call last):
+    roost.client.errors.Refused: publication P~1:7 was refused: the store of this broker is full
+    """
+
+    def __init__(self, request: str, reason: str, others: int = 0) -> None:
+        more = f" (and {others:,} more)" if others else ""
+        super().__init__(f"{request} was refused: {reason}{more}")
+        self.request = request
+        self.reason = reason
+        self.others = others
+
+
+class SessionOver(ClientError):
+    """The broker has ended the session, or lets us back into it no more; `reason` says why."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(f"{where}: the session is over: {reason}")
+        self.where = where
+        self.reason = reason
+
+
+class NotInTime(ClientError, TimeoutError):
+    """What was waited for did not happen in time; it may still happen."""
+
+
+class Stalled(ClientError):
+    """Acknowledgements wait behind events of a subscription that nobody reads.
+
+    A client that reads nothing hears nothing, acknowledgements included. Whoever subscribes has to read, or
+    to close the subscription.
+    """
+
+
+class Closed(ClientError):
+    """The client, or the subscription, has been closed."""
+
+
+class EventsDropped(RuntimeWarning):
+    """The broker did not keep events for this client, by its policy for a full queue; they are missing.
+
+    It is a warning, given where the subscription is read; `warnings.simplefilter("error", EventsDropped)`
+    makes it an error.
+    """

@@ -1,0 +1,429 @@
+"""One client machine at work in an event loop: its timers, its connection, and what it wants done.
+
+The machine (`roost.broker.client`) knows all of the protocol. A *line* is what it needs to live: it dials
+when the machine wants to be connected, with delays that grow and differ, tells it what arrives, and passes
+on what is for the application to an *owner*, the client or a durable subscription. A session that a broker
+has ended, or refuses, is the end of the line: `failure` says why, and everybody who waits hears it.
+
+Nothing here is a task of its own, except for dialling while it lasts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from roost.broker.client import Client as Machine
+from roost.broker.client import ClientConfig
+from roost.broker.commands import Close, Command, Hand, OpenLink, Send, SetTimer, Tell
+from roost.broker.events import (
+    AttachRequested,
+    ConnectionClosed,
+    LeaveRequested,
+    LinkOpened,
+    LinkRefused,
+    Received,
+    TimerFired,
+)
+from roost.broker.messages import Frame, Parcel, Publication
+from roost.client.dialling import DialError
+from roost.client.errors import ClientError, Closed, ConnectError, NotInTime, SessionOver, Stalled
+from roost.client.settling import Settling
+
+if TYPE_CHECKING:
+    from roost.client.connection import Connection
+    from roost.client.inbox import Inbox
+
+# Acknowledgements of deliveries are sent for so many, or after so long.
+ACK_EVERY = 64
+ACK_DELAY_S = 0.05
+# How long to wait before dialling again; doubles each time in vain, up to the second.
+REDIAL_S = 0.05
+REDIAL_MAX_S = 5.0
+# A broker that hangs up on a session that goes on, and soon again, objects to something we keep saying.
+OBJECTIONS_MAX = 3
+OBJECTION_S = 5.0
+# How long a broker may refuse to go on with a session that it had.
+REFUSED_S = 60.0
+# How long a connection may take to close before it is cut.
+CLOSE_S = 1.0
+# How often those who wait look whether they wait in vain.
+LOOK_S = 0.5
+
+
+class Dials(Protocol):
+    """Makes connections, each of which says so by `Line.opened`; see `dialling` and `memory`."""
+
+    @property
+    def broker(self) -> str: ...
+
+    async def dial(self, line: Line, broker: str) -> None: ...
+
+    def lost(self, now: float) -> None: ...
+
+
+class Owner(Protocol):
+    """Whom a line is for."""
+
+    def handed(self, publication: Publication, names: Sequence[str], number: int) -> None:
+        """An event, for these subscriptions."""
+
+    def dropped(self, count: int) -> None:
+        """So many events were not kept for us."""
+
+    def refused(self, request: str, reason: str) -> None:
+        """A request was not carried out."""
+
+    def attached(self, resumed: bool) -> None:
+        """A session goes on, or has begun."""
+
+    def detached(self, reason: str) -> None:
+        """The connection is gone; the session goes on when there is another."""
+
+    def failed(self) -> None:
+        """It is over: see `Line.failure`."""
+
+
+class Lookup(Machine):
+    """The machine, and what the application calls things by."""
+
+    __slots__ = ()
+
+    def subscription_called(self, id_: str) -> str | None:
+        """The application's name of a subscription with this id."""
+        names = self._names.get(id_)
+        return names[0] if names else None
+
+    def advertisement_called(self, id_: str) -> str | None:
+        """The same of an advertisement."""
+        known = self._advertisements.items()
+        return next((name for name, (known_id, _) in known if known_id == id_), None)
+
+
+class Line:
+    """A machine, and all it needs to live."""
+
+    def __init__(self, config: ClientConfig, dialler: Dials, owner: Owner) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.machine = Lookup(config)
+        self.connection: Connection | None = None
+        self.failure: Callable[[], ClientError] | None = None  # makes the error anew for each
+        self.settling = Settling(self)
+        self.is_attached = False
+        self._owner = owner
+        self._dialler = dialler
+        self._over = False
+        self._is_leaving = False
+        self._ids = 0
+        self._dialled = ""
+        self._dials: set[asyncio.Task[None]] = set()
+        self._connections: set[Connection] = set()  # also those that are closing
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._attempts = 0  # in vain, since it was last attached
+        self._why = "no answer"  # the last time that it was in vain
+        self._attached_at: float | None = None
+        self._objections = 0
+        self._refused_since: float | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+        self._full: dict[Inbox[Any], None] = {}
+        self._take = self.machine.take
+        # With acknowledgements by the application there is no short way for deliveries.
+        self._is_short = not config.waits_for_application
+
+    # --- what happens -------------------------------------------------------------------------------
+
+    def handle(self, event: object) -> None:
+        """Something happens to the machine."""
+        if not self._over:
+            # Its clock is the one that events are stamped with.
+            self._execute(self.machine.handle(event, time.time()))
+
+    def new_id(self) -> int:
+        """Of a connection; never used again, so that what comes late can't be mistaken."""
+        self._ids += 1
+        return self._ids
+
+    def opened(self, connection: Connection) -> None:
+        self._connections.add(connection)
+        if self._over:
+            connection.close("goodbye")
+            return
+        self.connection = connection
+        self.handle(LinkOpened(self._dialled, connection.id))
+
+    def received(self, connection: Connection, parcels: Sequence[Parcel]) -> None:
+        """Parcels have arrived, mostly deliveries."""
+        if connection is not self.connection:
+            return
+        number = connection.id
+        if self._is_short:
+            take, handed = self._take, self._owner.handed
+            for parcel in parcels:
+                if type(parcel) is Frame:
+                    names = take(number, parcel)
+                    if names is not None:
+                        publication = parcel.message.publication  # type: ignore[attr-defined]
+                        handed(publication, names, parcel.sequence)
+                        continue
+                self.handle(Received(number, (parcel,)))
+        else:
+            self.handle(Received(number, parcels))
+        self.progressed()
+
+    def lost(self, connection: Connection, reason: str) -> None:
+        self._connections.discard(connection)
+        if connection is self.connection:
+            self.connection = None
+            self._why = reason
+            self._dialler.lost(self.loop.time())
+            self.handle(ConnectionClosed(connection.id, reason))
+
+    # --- what the machine wants ---------------------------------------------------------------------
+
+    def _execute(self, commands: list[Command]) -> None:
+        news: list[Hand | Tell] = []
+        for command in commands:
+            kind = type(command)
+            if kind is Send:
+                if self.connection is not None:
+                    self.connection.send(command.parcel)  # type: ignore[attr-defined]
+            elif isinstance(command, Hand | Tell):
+                news.append(command)
+            else:
+                self._execute_rare(command)
+        # Whoever hears news may want something from the machine, which has to come after all this.
+        for new in news:
+            if type(new) is Hand:
+                self._owner.handed(new.publication, new.subscriptions, new.number)
+            else:
+                self._told(new)  # type: ignore[arg-type]
+
+    def _execute_rare(self, command: Command) -> None:
+        if isinstance(command, SetTimer):
+            delay_s = self._redial_delay() if command.name == "dial" else command.delay_s
+            self._set_timer(command.name, delay_s, partial(self.handle, TimerFired(command.name)))
+        elif isinstance(command, OpenLink):
+            self._dialled = command.broker
+            task = self.loop.create_task(self._dial(command.broker))
+            self._dials.add(task)
+            task.add_done_callback(self._dials.discard)
+        elif isinstance(command, Close):
+            connection, self.connection = self.connection, None
+            if connection is not None:
+                self._dialler.lost(self.loop.time())
+                connection.close(command.reason)
+
+    async def _dial(self, broker: str) -> None:
+        try:
+            await self._dialler.dial(self, broker)
+        except DialError as error:
+            self._why = str(error)
+            self.handle(LinkRefused(broker, self._why))
+
+    def _redial_delay(self) -> float:
+        """Longer each time, and not the same for all whom a broker has lost."""
+        delay_s: float = min(REDIAL_MAX_S, REDIAL_S * 2 ** min(self._attempts, 16))
+        self._attempts += 1
+        return delay_s * random.uniform(0.5, 1.0)
+
+    def _set_timer(self, name: str, delay_s: float, fire: Callable[[], None]) -> None:
+        running = self._timers.get(name)
+        if running is not None:
+            running.cancel()
+        self._timers[name] = self.loop.call_later(delay_s, fire)
+
+    def _told(self, news: Tell) -> None:
+        if news.what == "attached":
+            self._attempts = 0
+            self._attached_at, self._refused_since = self.loop.time(), None
+            self.is_attached = True
+            if self._full:
+                self._pause_reading()
+            resumed = news.reason == "resumed"
+            if not resumed:
+                self.settling.ask_again()
+            self._owner.attached(resumed)
+        elif news.what == "detached":
+            self.is_attached = False
+            self._owner.detached(news.reason)
+        elif news.what == "refused" and self.machine.state == "refused":
+            self._session_refused(news.reason)
+        elif news.what == "refused":
+            self._owner.refused(news.about, news.reason)
+        elif news.what == "dropped":
+            self._owner.dropped(int(news.about))
+        elif news.what == "settled":
+            self.settling.settled(news.about)
+        elif news.what == "ended":
+            where = self._dialler.broker
+            if self._is_leaving:
+                self.fail(partial(Closed, f"{where}: the client has left"))
+            else:
+                self.fail(partial(SessionOver, where, news.reason))
+
+    # --- refusals -----------------------------------------------------------------------------------
+
+    def _session_refused(self, reason: str) -> None:
+        """The broker doesn't want us, now or at all."""
+        was_attached, self.is_attached = self.is_attached, False
+        now, where = self.loop.time(), self._dialler.broker
+        if self._attached_at is None:
+            self.fail(partial(ConnectError, f"{where}: {reason}"))
+        elif was_attached:
+            # Not the session is refused but this connection: it was idle for too long, for instance.
+            self._objections = 1 if now - self._attached_at > OBJECTION_S else self._objections + 1
+            if self._objections >= OBJECTIONS_MAX:
+                self.fail(partial(SessionOver, where, reason))
+            else:
+                self._ask_again(reason)
+        else:
+            # It may be full for now, with all those who come back; but a durable session has been taken over.
+            self._refused_since = self._refused_since or now
+            if self.machine.config.durable or now - self._refused_since > REFUSED_S:
+                self.fail(partial(SessionOver, where, reason))
+            else:
+                self._ask_again(reason)
+
+    def _ask_again(self, reason: str) -> None:
+        request = AttachRequested(self._dialler.broker)
+        self._set_timer("dial", self._redial_delay(), partial(self.handle, request))
+        self._owner.detached(reason)
+
+    def fail(self, failure: Callable[[], ClientError]) -> None:
+        """It is over."""
+        if self.failure is None:
+            self.failure = failure
+            self.is_attached = False
+            self._stop()
+            self.settling.end()
+            self._owner.failed()
+            self.progressed()
+
+    def check(self) -> None:
+        """Raise what has happened to the line."""
+        if self.failure is not None:
+            raise self.failure()
+
+    # --- waiting ------------------------------------------------------------------------------------
+
+    def progressed(self) -> None:
+        """Something has come: those who wait look whether it is what they wait for."""
+        if self._waiters:
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    async def until(
+        self, is_so: Callable[[], bool], timeout_s: float | None, what: Callable[[], str]
+    ) -> None:
+        """Wait until something is so. NotInTime says `what` is not; other errors, why it can't be."""
+        deadline = None if timeout_s is None else self.loop.time() + timeout_s
+        while not is_so():
+            self.check()
+            now = self.loop.time()
+            if deadline is not None and now >= deadline:
+                raise NotInTime(f"{self._dialler.broker}: {what()} after {timeout_s:g} s")
+            self._check_stalled(now)
+            waiter = self.loop.create_future()
+            self._waiters.append(waiter)
+            look_s = LOOK_S if deadline is None else min(LOOK_S, deadline - now)
+            await asyncio.wait((waiter,), timeout=look_s)
+            if not waiter.done():
+                waiter.cancel()
+                self._waiters.remove(waiter)
+        self.check()
+
+    async def settle(self, inbox: Inbox[Any], timeout_s: float) -> None:
+        """Until a subscription is in effect everywhere."""
+        asked = self.settling.ask()
+        await self.until(
+            lambda: asked.done() or inbox.failure is not None,
+            timeout_s,
+            lambda: f"{inbox.title} is not in effect at every broker",
+        )
+        if inbox.failure is not None:
+            raise inbox.failure()
+
+    # --- reading, or not ----------------------------------------------------------------------------
+
+    def full(self, inbox: Inbox[Any]) -> None:
+        """A subscription has as much as it may hold: nothing more is read, for the broker to notice."""
+        self._full[inbox] = None
+        self._pause_reading()
+
+    def has_room(self, inbox: Inbox[Any]) -> None:
+        """It has room again, or is gone."""
+        if inbox in self._full:
+            del self._full[inbox]
+            if not self._full and self.connection is not None:
+                self.connection.resume_reading()
+
+    def _pause_reading(self) -> None:
+        if self.connection is not None and self.is_attached:
+            self.connection.pause_reading()
+
+    def _check_stalled(self, now: float) -> None:
+        for inbox in self._full:
+            if now - inbox.read_at > inbox.stalled_s:
+                raise Stalled(
+                    f"{self._dialler.broker}: acknowledgements wait behind {len(inbox):,} events for"
+                    f" {inbox.title}, which nobody has read for {inbox.stalled_s:g} s"
+                )
+
+    # --- beginning and end --------------------------------------------------------------------------
+
+    async def open(self, timeout_s: float) -> None:
+        """Until there is a session; ConnectError if that does not work out in time."""
+        self.handle(AttachRequested(self._dialler.broker))
+        try:
+            await self.until(lambda: self.is_attached, timeout_s, lambda: "there is no session")
+        except NotInTime:
+            what = f"can't connect within {timeout_s:g} s: {self._why}"
+            raise ConnectError(f"{self._dialler.broker}: {what}") from None
+
+    async def leave(self, timeout_s: float) -> None:
+        """End the session in order, behind all that was said; NotInTime if the broker does not answer."""
+        self._full.clear()
+        if self.connection is not None:
+            self.connection.resume_reading()
+        self._is_leaving = True
+        self.handle(LeaveRequested())
+        with suppress(Closed):  # that is what we wait for
+            await self.until(lambda: False, timeout_s, lambda: "the broker did not say goodbye")
+
+    def say_acks(self) -> None:
+        """Tell the broker at once what otherwise waits for more."""
+        if "acks" in self._timers:
+            self.handle(TimerFired("acks"))
+
+    async def hang_up(self) -> None:
+        """Nothing happens any more, and nothing is left behind. Without `leave` the session goes on."""
+        self._stop()
+        if self.failure is None:
+            self.failure = partial(Closed, f"{self._dialler.broker}: the client is closed")
+        if self._dials:
+            await asyncio.wait(self._dials)
+        if self._connections:
+            lost = [connection.lost for connection in self._connections]
+            await asyncio.wait(lost, timeout=CLOSE_S)
+            for connection in self._connections:
+                connection.abort()
+        self.settling.end()
+        self.progressed()
+
+    def _stop(self) -> None:
+        if self.connection is not None:
+            self.connection.close("goodbye")
+            self.connection = None
+        self._over = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        for task in self._dials:
+            task.cancel()

@@ -1,0 +1,133 @@
+"""A subscription, as an application reads it: `async for event in client.subscribe(...)`.
+
+The handle that the application holds and the inbox that the client fills are two things. When the handle is
+gone, because a loop over it was left, nobody can read the inbox any more, so the subscription ends by
+itself; otherwise what nobody reads would in the end keep the whole client from reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from roost.client.errors import Closed, EventsDropped, NotInTime
+from roost.client.event import ReceivedEvent
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from roost.client.client import Client
+    from roost.client.inbox import Inbox
+
+
+class Subscription:
+    """Events that match a filter, from the moment of subscribing on. `Client.subscribe` makes one.
+
+    It is in effect at the broker before anything that this client publishes later; to know that it is in
+    effect at every broker, wait for `ready`.
+
+    >>> import asyncio, roost
+    >>> async def main():
+    ...     async with roost.connect("memory://") as client:
+    ...         async with client.subscribe("volume > 1000") as subscription:
+    ...             await subscription.ready()
+    ...             for volume in (900, 1100, 1200):
+    ...                 await client.publish({"volume": volume})
+    ...             async for event in subscription:
+    ...                 print(event["volume"])
+    ...                 if event["volume"] == 1200:
+    ...                     break
+    >>> asyncio.run(main())
+    1100
+    1200
+    """
+
+    def __init__(self, client: Client, filter_: str, inbox: Inbox[Any]) -> None:
+        self.filter = filter_  # in the readable syntax
+        self._client = client
+        self._inbox = inbox
+
+    @property
+    def waiting(self) -> int:
+        """How many events are here and have not been read."""
+        return len(self._inbox)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ReceivedEvent:
+        """The next event. The loop ends when the client or the subscription is closed."""
+        inbox = self._inbox
+        while True:
+            try:
+                item = inbox.pop() if inbox.items else await inbox.next()
+            except EOFError:
+                raise StopAsyncIteration from None
+            if not isinstance(item, int):
+                return ReceivedEvent(item)
+            self._warn(item)
+
+    async def get(self, timeout_s: float | None = None) -> ReceivedEvent:
+        """The next event; NotInTime if there is none in time, Closed if there will be none."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self.__anext__()
+        except TimeoutError:
+            raise NotInTime(f"no event for {self.filter!r} within {timeout_s:g} s") from None
+        except StopAsyncIteration:
+            raise Closed(f"the subscription to {self.filter!r} is closed") from None
+
+    async def batch(self, most: int = 1_000) -> Sequence[ReceivedEvent]:
+        """All events that are here, at least one and at most so many; waits for the first.
+
+        None at all says that there will be none any more. For whoever handles events by the hundred it is
+        quicker than one at a time.
+        """
+        try:
+            events = [await self.__anext__()]
+        except StopAsyncIteration:
+            return []
+        inbox = self._inbox
+        # An int is a warning to be given, for the next time.
+        while inbox.items and len(events) < most and type(inbox.items[0]) is not int:
+            events.append(self._event(inbox.pop()))
+        return events
+
+    def _event(self, item: Any) -> ReceivedEvent:
+        return ReceivedEvent(item)
+
+    async def ready(self, timeout_s: float | None = None) -> None:
+        """Until it is in effect at every broker: whatever is published from now on, anywhere, comes.
+
+        Refused if the broker refuses the subscription; NotInTime if some broker can't be reached, within the
+        client's `timeout_s` if no other time is given. It goes on in any case.
+        """
+        await self._client._until_ready(self._inbox, timeout_s)
+
+    async def close(self) -> None:
+        """End it; what was not read is gone."""
+        self._client._unsubscribe(self._inbox)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        # From any thread: the collector chooses its own.
+        self._client._abandoned(self._inbox)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.filter!r}, {self.waiting} waiting>"
+
+    def _warn(self, count: int) -> None:
+        what = f"the broker dropped {count:,} events for {self._client.name}, by its policy"
+        warnings.warn(f"{what} for a full queue", EventsDropped, stacklevel=3)

@@ -1,0 +1,346 @@
+"""The broker's face for operators: health, figures and a little control, over HTTP.
+
+    GET  /health     200, or 503 and what the trouble is; for everybody, so that a supervisor needs no token
+    GET  /status     how it fares, as JSON
+    GET  /metrics    the same for Prometheus
+    GET  /sessions   its clients, a page at a time: ?limit=100&after=NAME
+    POST /trace      {"on": true, "folder": "/var/traces"}, {"on": false}
+    POST /redirect   {"client": "c1", "broker": "B2"}: asks a client to move
+
+It runs in the broker's own event loop: what answers `/health` is what has to be healthy, and a page sees the
+machine between two events, never amid one.
+
+**Who may.** With security on, a user that was granted `administer`, by its name and token (HTTP basic
+authentication); with a certificate, over TLS. A browser that is led here by some web page sends along where
+that page is from, and gets nothing done: without security the loopback interface is all that protects us.
+
+**How much.** Connections are few and short, requests small, and one token is checked at a time: neither
+a curious scraper nor a hostile one takes much from the broker's work. Uvicorn's own loop and its signals
+are left aside: the former wakes up ten times a second, the latter belong to the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import heapq
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+
+import msgspec
+import uvicorn
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from roost.broker.events import ClientRedirected
+from roost.errors import UserError
+from roost.language.literals import abbreviate
+from roost.runtime.metrics import CONTENT_TYPE, Figures, metrics_text
+from roost.runtime.security import Users
+from roost.runtime.tls import server_context
+
+if TYPE_CHECKING:
+    from roost.broker.hops import Session
+    from roost.broker.permissions import Permission
+    from roost.runtime.server import BrokerServer
+
+# From accepting to closing: a scraper that wants more connects again.
+CONNECTION_S = 20.0
+CONNECTIONS_MAX = 64
+HEAD_BYTES_MAX = 16_384
+BODY_BYTES_MAX = 65_536
+# Those who wait for their token to be checked; each takes the processor tens of milliseconds.
+LOGINS_WAITING_MAX = 8
+SESSIONS_A_PAGE, SESSIONS_A_PAGE_MAX = 100, 10_000
+STOP_S = 1
+
+S = TypeVar("S", bound=Struct)
+Page = Callable[[Request], Awaitable[Response]]
+Name = Annotated[str, Meta(min_length=1, max_length=255)]
+
+
+class TraceRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    on: bool
+    folder: str = ""
+
+
+class RedirectRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    client: Name
+    broker: Name
+
+
+class Admin:
+    """HTTP for the operators of one broker. After `start`, `port` is where it listens; -1: it does not."""
+
+    def __init__(self, server: BrokerServer) -> None:
+        config = server.config
+        self.host, self.port = config.admin.host, config.admin.port
+        self._broker = server
+        self._figures = Figures(server)
+        secured = config.security.enabled
+        self._users = Users.load(Path(config.security.users)) if secured else None
+        # Whoever has a token needs no certificate.
+        tls = replace(config.tls, authority="", require_client_certificate=False)
+        self._tls = server_context(tls) if tls.certificate else None
+        self._login = asyncio.Lock()
+        self._logins_waiting = 0
+        self._http: uvicorn.Server | None = None
+        self._socket: socket.socket | None = None
+
+    async def start(self) -> None:
+        """Listen; UserError if that is not possible there."""
+        if self.port < 0 or self._http is not None:
+            return
+        listener = self._bound()
+        config = uvicorn.Config(
+            self._app(),
+            http=_BriefConnection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="error",  # not what strangers do wrong
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            h11_max_incomplete_event_size=HEAD_BYTES_MAX,
+            timeout_graceful_shutdown=STOP_S,
+        )
+        config.load()
+        config.ssl = self._tls
+        http = uvicorn.Server(config)
+        # What `serve` does around its loop.
+        http.lifespan = config.lifespan_class(config)
+        await http.startup(sockets=[listener])
+        self._http, self._socket = http, listener
+        self.port = listener.getsockname()[1]
+
+    async def stop(self) -> None:
+        """Whoever is being answered gets the answer, if that takes no second."""
+        http, self._http = self._http, None
+        if http is not None and self._socket is not None:
+            await http.shutdown(sockets=[self._socket])
+
+    def _bound(self) -> socket.socket:
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        try:
+            return socket.create_server(
+                (self.host, self.port),
+                family=family,
+                backlog=CONNECTIONS_MAX,
+                dualstack_ipv6=self.host == "::" and socket.has_dualstack_ipv6(),
+            )
+        except OSError as error:
+            # What `create_server` has to say of it is long-winded; names that lead nowhere are below 0.
+            number = error.errno or 0
+            what = os.strerror(number) if number > 0 else error.strerror or str(error)
+            raise UserError(
+                f"can't listen on {self.host}:{self.port}, for operators: {what};"
+                " expected a free port in [admin] port, or -1 for none"
+            ) from None
+
+    # --- pages --------------------------------------------------------------------------------------
+
+    def _app(self) -> Starlette:
+        routes = [
+            Route("/health", self._health, methods=["GET"]),
+            Route("/status", self._for_operators(self._status), methods=["GET"]),
+            Route("/metrics", self._for_operators(self._metrics), methods=["GET"]),
+            Route("/sessions", self._for_operators(self._sessions), methods=["GET"]),
+            Route("/trace", self._for_operators(self._trace), methods=["POST"]),
+            Route("/redirect", self._for_operators(self._redirect), methods=["POST"]),
+        ]
+        return Starlette(routes=routes, exception_handlers={HTTPException: _error})
+
+    async def _health(self, _: Request) -> Response:
+        trouble = self._broker.trouble()
+        if trouble:
+            return _json({"status": "trouble", "trouble": trouble}, 503)
+        return _json({"status": "ok"})
+
+    async def _status(self, _: Request) -> Response:
+        return _json(self._broker.status())
+
+    async def _metrics(self, _: Request) -> Response:
+        return Response(metrics_text(self._figures), media_type=CONTENT_TYPE)
+
+    async def _sessions(self, request: Request) -> Response:
+        """In the order of their names, so that nothing is left out when some come and go meanwhile."""
+        limit = _number(request, "limit", SESSIONS_A_PAGE, SESSIONS_A_PAGE_MAX)
+        after = request.query_params.get("after", "")
+        sessions = self._broker.shell.machine.sessions
+        names = heapq.nsmallest(limit, (name for name in sessions if name > after))
+        return _json(
+            {
+                "sessions": [_session(sessions[name]) for name in names],
+                "total": len(sessions),
+                "next": names[-1] if len(names) == limit else None,
+            }
+        )
+
+    async def _trace(self, request: Request) -> Response:
+        wanted = await _body(request, TraceRequest, '{"on": true, "folder": "/var/traces"}')
+        recorder, shell = self._broker.recorder, self._broker.shell
+        if not wanted.on:
+            recorder.end(shell)
+            return _json({"tracing": False})
+        folder = wanted.folder or self._broker.config.trace.folder
+        if not folder:
+            raise HTTPException(400, "the folder is missing; expected where the traces go")
+        if wanted.folder and not Path(folder).is_absolute():
+            what = f"the folder is {abbreviate(folder)!r}; expected a path from the root"
+            raise HTTPException(400, what)
+        if recorder.recording:
+            raise HTTPException(409, "traffic is recorded already; turn that off first")
+        try:
+            recorder.begin(Path(folder), shell)
+        except (UserError, ValueError) as error:
+            raise HTTPException(400, str(error)) from None
+        return _json({"tracing": True, "folder": folder})
+
+    async def _redirect(self, request: Request) -> Response:
+        wanted = await _body(request, RedirectRequest, '{"client": "c1", "broker": "B2"}')
+        machine = self._broker.shell.machine
+        sessions = [x for x in machine.sessions.values() if x.client == wanted.client]
+        if not sessions:
+            raise HTTPException(
+                404, f"there is no client {abbreviate(wanted.client)!r} at this broker"
+            )
+        if wanted.broker == self._broker.name:
+            raise HTTPException(400, f"it is at {wanted.broker}; expected another broker")
+        who = getattr(request.state, "principal", "") or "an operator"
+        self._broker.shell.handle(
+            ClientRedirected(wanted.client, wanted.broker, f"{who} asks for it")
+        )
+        return _json({"client": wanted.client, "broker": wanted.broker, "sessions": len(sessions)})
+
+    # --- who may ------------------------------------------------------------------------------------
+
+    def _for_operators(self, page: Page) -> Page:
+        async def guarded(request: Request) -> Response:
+            if request.method == "POST" and "origin" in request.headers:
+                raise HTTPException(403, "pages of the web may not steer a broker")
+            if self._users is not None:
+                request.state.principal = (await self._operator(request, self._users)).principal
+            return await page(request)
+
+        return guarded
+
+    async def _operator(self, request: Request, users: Users) -> Permission:
+        login = _login_of(request.headers.get("authorization", ""))
+        if login is None:
+            raise self._refusal(
+                request, 401, "expected a user and its token, by basic authentication"
+            )
+        if self._logins_waiting >= LOGINS_WAITING_MAX:
+            raise HTTPException(429, "too many want to log in; try again", {"Retry-After": "1"})
+        self._logins_waiting += 1
+        try:
+            async with self._login:
+                answer = await asyncio.to_thread(users.authenticate, *login)
+        finally:
+            self._logins_waiting -= 1
+        if isinstance(answer, str):
+            raise self._refusal(request, 401, answer)
+        if not answer.administer:
+            raise self._refusal(request, 403, f"{answer.principal!r} may not administer a broker")
+        return answer
+
+    def _refusal(self, request: Request, status: int, reason: str) -> HTTPException:
+        """Noted with all others. Nobody has a connection with the number 0."""
+        who = request.client.host if request.client else ""
+        self._broker.refused(0, f"administration from {who}", reason)
+        headers = {"WWW-Authenticate": 'Basic realm="roost"'} if status == 401 else None
+        return HTTPException(status, reason, headers)
+
+
+class _BriefConnection(H11Protocol):
+    """A connection that ends, whatever the other side does or leaves undone."""
+
+    _end: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > CONNECTIONS_MAX:
+            transport.abort()
+        else:
+            self._end = self.loop.call_later(CONNECTION_S, transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._end is not None:
+            self._end.cancel()
+        super().connection_lost(exc)
+
+
+# --- requests and answers ---------------------------------------------------------------------------
+
+
+def _login_of(header: str) -> tuple[str, str] | None:
+    """The user and the token of basic authentication; None if it is none."""
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        text = base64.b64decode(encoded.strip(), validate=True).decode()
+    except ValueError:
+        return None
+    user, colon, token = text.partition(":")
+    return (user, token) if colon else None
+
+
+async def _body(request: Request, kind: type[S], example: str) -> S:
+    data = bytearray()
+    async for piece in request.stream():
+        data += piece
+        if len(data) > BODY_BYTES_MAX:
+            raise HTTPException(413, f"the body is too long; expected {example}")
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise HTTPException(400, f"the body does not read: {error}; expected {example}") from None
+
+
+def _number(request: Request, name: str, default: int, highest: int) -> int:
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not (text.isdecimal() and text.isascii() and len(text) < 10 and 1 <= int(text) <= highest):
+        what = f"{name} is {abbreviate(text)!r}; expected a whole number from 1 to {highest:,}"
+        raise HTTPException(400, what)
+    return int(text)
+
+
+def _session(session: Session) -> dict[str, Any]:
+    return {
+        "session": session.name,
+        "client": session.client,
+        "principal": session.permission.principal if session.permission is not None else None,
+        "attached": session.connection is not None,
+        "durable": session.durable,
+        "congested": session.congested,
+        "subscriptions": len(session.subscriptions),
+        "advertisements": len(session.advertisements),
+        "waiting": len(session.channel.data.outbox),
+        "held_bytes": session.held_bytes,
+        "dropped": session.dropped,
+    }
+
+
+def _json(content: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(content) + b"\n", status, media_type="application/json")
+
+
+async def _error(_: Request, error: Exception) -> Response:
+    said = cast(HTTPException, error)
+    answer = _json({"error": said.detail}, said.status_code)
+    answer.headers.update(said.headers or {})
+    return answer

@@ -1,0 +1,351 @@
+"""A federation of brokers on this machine, each a process of its own: started, remembered, ended.
+
+A folder holds all there is of it:
+
+    federation.json   which brokers there are, where they listen, which processes they are
+    NAME.toml         the settings of each, as `roost broker --config` reads them
+    NAME.log          what each has said
+    data/NAME/        its store, if it has one
+
+The federation outlives whoever started it. What is in `federation.json` is what `end` ends, and nothing
+else: a process is known by more than its number (see `processes`). It is written as each broker starts, so
+that they can be ended even if we were.
+
+**Ports** are taken from below those that the system gives to outgoing connections. Else a broker that dials
+a neighbour which is not there yet might be given just the port of a third, or even reach itself.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import re
+import socket
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from roost.errors import UserError
+from roost.runtime import processes
+from roost.runtime.admin_client import AdminError, ask_all
+from roost.runtime.processes import Ending, Process
+from roost.runtime.toml_file import toml_value
+
+DEFAULT_STATE = Path(".roost")
+RECORD = "federation.json"
+# Says that a folder is ours, and keeps what is in it out of somebody's repository.
+MARK, MARK_TEXT = ".gitignore", "# A folder of `roost up`.\n*\n"
+HOST = "127.0.0.1"
+# Each is a process of 160 megabytes and more.
+BROKERS_MAX = 256
+PORT_MIN, PORT_MAX = 10_000, 65_535
+# Brokers start at the same time, a second of a processor each.
+START_S, START_S_A_BROKER = 30.0, 3.0
+LOOK_EVERY_S = 0.1
+# A broker takes up to ten seconds to make safe what it has.
+END_S = 15.0
+LOG_LINES_SHOWN = 5
+# The dialled end may start later, on the same machine: it is not worth waiting for long.
+REDIAL_S = (0.1, 2.0)
+
+
+class Member(Struct, frozen=True, kw_only=True):
+    """One broker of the federation."""
+
+    name: str
+    host: str
+    port: int
+    admin_port: int
+    config: str  # the files of it, within the folder
+    log: str
+    process: Process | None = None  # None: not started yet
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def admin_url(self) -> str:
+        return f"http://{self.host}:{self.admin_port}"
+
+
+class Federation(Struct, frozen=True, kw_only=True):
+    """All of it, as the folder remembers it."""
+
+    title: str  # what it was made from
+    durable: bool
+    members: tuple[Member, ...]
+    links: tuple[tuple[str, str], ...]  # the second dials
+
+    def running(self) -> list[Member]:
+        return [x for x in self.members if x.process is not None and processes.is_alive(x.process)]
+
+
+# --- starting ---------------------------------------------------------------------------------------
+
+
+def start(
+    state: Path,
+    brokers: Sequence[str],
+    links: Sequence[tuple[str, str]],
+    *,
+    title: str = "",
+    durable: bool = False,
+    base_port: int | None = None,
+) -> Federation:
+    """Start these brokers, and return when all of them are well and linked. Else none is left running."""
+    if not 1 <= len(brokers) <= BROKERS_MAX:
+        raise UserError(f"{len(brokers):,} brokers; expected 1 to {BROKERS_MAX}, each is a process")
+    with _locked(state, make=True):
+        _check_ours(state)
+        old = read(state)
+        if old is not None and (running := old.running()):
+            raise UserError(
+                f"{state}: a federation runs from this folder, with {_count(len(running))};"
+                f" end it with {_command('down', state)}, or use another folder with --state"
+            )
+        (state / RECORD).unlink(missing_ok=True)
+        federation = _planned(brokers, links, title, durable, base_port)
+        _write_configs(state, federation)
+        try:
+            federation = _started(state, federation)
+            _wait_until_linked(state, federation)
+        except BaseException:
+            _end(state, read(state) or federation)
+            raise
+        return federation
+
+
+def _planned(
+    brokers: Sequence[str],
+    links: Sequence[tuple[str, str]],
+    title: str,
+    durable: bool,
+    base_port: int | None,
+) -> Federation:
+    ports = iter(_ports(2 * len(brokers), base_port))
+    members = []
+    for number, name in enumerate(brokers):
+        file = _file_name(name, number)
+        members.append(
+            Member(
+                name=name,
+                host=HOST,
+                port=next(ports),
+                admin_port=next(ports),
+                config=f"{file}.toml",
+                log=f"{file}.log",
+            )
+        )
+    return Federation(title=title, durable=durable, members=tuple(members), links=tuple(links))
+
+
+_is_file_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}").fullmatch
+
+
+def _file_name(name: str, number: int) -> str:
+    """The name where it can be that of a file, else one that no broker has."""
+    return name if _is_file_name(name) else f"~{number}"
+
+
+def _ports(count: int, base: int | None) -> list[int]:
+    """Ports that are free just now: those from the base on, or any."""
+    if base is not None:
+        if not 0 < base <= PORT_MAX + 1 - count:
+            raise UserError(
+                f"the ports {base} to {base + count - 1}; expected 1 to {PORT_MAX}, two for each broker"
+            )
+        ports = list(range(base, base + count))
+        if taken := [port for port in ports if not _is_free(port)]:
+            raise UserError(f"port {taken[0]} is in use; expected {count} free ones from {base} on")
+        return ports
+    low, high = PORT_MIN, _first_outgoing_port()
+    if high - low < 10 * count:
+        low, high = PORT_MIN, PORT_MAX + 1  # whoever has set it so has few ports to spare
+    ports = []
+    at = random.randrange(low, high)  # others may choose at the same time
+    for offset in range(high - low):
+        port = low + (at + offset - low) % (high - low)
+        if _is_free(port):
+            ports.append(port)
+            if len(ports) == count:
+                return ports
+    raise UserError(f"there are no {count} free ports from {low} to {high - 1}")
+
+
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server((HOST, port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def _first_outgoing_port() -> int:
+    try:
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except OSError:
+        return 32_768  # as it is unless somebody has changed it
+
+
+def _write_configs(state: Path, federation: Federation) -> None:
+    addresses = {member.name: member.address for member in federation.members}
+    neighbours: dict[str, dict[str, str]] = {member.name: {} for member in federation.members}
+    for called, dials in federation.links:
+        neighbours[called][dials] = ""
+        neighbours[dials][called] = addresses[called]
+    for member in federation.members:
+        data = f"data/{member.config.removesuffix('.toml')}" if federation.durable else ""
+        tables: dict[str, dict[str, object]] = {
+            "broker": {
+                "name": member.name,
+                "host": member.host,
+                "port": member.port,
+                "data": data,
+                "redial_min_s": REDIAL_S[0],
+                "redial_max_s": REDIAL_S[1],
+            },
+            "links": {"neighbours": neighbours[member.name]},
+            "admin": {"host": member.host, "port": member.admin_port},
+        }
+        lines = ["# Written by `roost up`, which writes it anew each time.\n"]
+        for table, values in tables.items():
+            lines.append(f"\n[{table}]\n")
+            lines += [f"{key} = {toml_value(value)}\n" for key, value in values.items()]
+        (state / member.config).write_text("".join(lines), "utf-8")
+
+
+def _started(state: Path, federation: Federation) -> Federation:
+    """With a process for each, remembered as soon as it is there."""
+    members = list(federation.members)
+    for number, member in enumerate(members):
+        config, log = (state.absolute() / file for file in (member.config, member.log))
+        log.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "roost", "broker", "--config", os.fspath(config)]
+        members[number] = msgspec.structs.replace(member, process=processes.start(command, log))
+        federation = msgspec.structs.replace(federation, members=tuple(members))
+        _write_record(state, federation)
+    return federation
+
+
+def _wait_until_linked(state: Path, federation: Federation) -> None:
+    """Until every broker says that it is well, and has all its links; UserError if that takes too long."""
+    patience_s = START_S + START_S_A_BROKER * len(federation.members)
+    deadline = time.monotonic() + patience_s
+    missing = {member.name: "no answer" for member in federation.members}
+    while missing:
+        for member in federation.members:
+            _check_runs(state, member)
+        waiting = [member for member in federation.members if member.name in missing]
+        answers = ask_all([member.admin_url for member in waiting], "/status")
+        for member, answer in zip(waiting, answers, strict=True):
+            missing[member.name] = _missing(member, answer)
+        missing = {name: what for name, what in missing.items() if what}
+        if missing and time.monotonic() > deadline:
+            name, what = next(iter(missing.items()))
+            raise UserError(f"{name} is not ready after {patience_s:.0f} s: {what}")
+        time.sleep(LOOK_EVERY_S if missing else 0)
+
+
+def _missing(member: Member, answer: dict[str, Any] | AdminError) -> str:
+    """What keeps a broker from being ready; "" if it is."""
+    if isinstance(answer, AdminError):
+        return str(answer)
+    if member.process is None or answer["pid"] != member.process.pid:
+        return f"somebody else answers at {member.admin_url}"
+    down = [name for name, link in answer["links"].items() if not link["up"]]
+    return answer["trouble"] or (f"no link to {', '.join(down)}" if down else "")
+
+
+def _check_runs(state: Path, member: Member) -> None:
+    assert member.process is not None
+    code = processes.exit_code(member.process)
+    if code is not None:
+        log = state / member.log
+        said = "\n  ".join(log.read_text("utf-8", "replace").splitlines()[-LOG_LINES_SHOWN:])
+        raise UserError(f"{member.name} did not start (exit code {code}); {log} says:\n  {said}")
+
+
+# --- ending -----------------------------------------------------------------------------------------
+
+
+def end(state: Path) -> list[tuple[Member, Ending]]:
+    """End what was started from this folder; nothing if nothing was. Logs and stores stay."""
+    if not state.is_dir():
+        return []
+    with _locked(state):
+        federation = read(state)
+        return [] if federation is None else _end(state, federation)
+
+
+def _end(state: Path, federation: Federation) -> list[tuple[Member, Ending]]:
+    started = [(x, x.process) for x in federation.members if x.process is not None]
+    endings = processes.end([process for _, process in started], END_S)
+    (state / RECORD).unlink(missing_ok=True)
+    return [(member, ending) for (member, _), ending in zip(started, endings, strict=True)]
+
+
+# --- the folder -------------------------------------------------------------------------------------
+
+
+def read(state: Path) -> Federation | None:
+    """What was started from this folder, and not ended since."""
+    path = state / RECORD
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Federation)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from None
+    except msgspec.DecodeError as error:
+        raise UserError(f"{path}: not as `roost up` writes it: {error}") from None
+
+
+def _check_ours(state: Path) -> None:
+    """Nobody else's files are overwritten."""
+    mark = state / MARK
+    if not any(state.iterdir()):
+        mark.write_text(MARK_TEXT)
+    elif not mark.is_file() or mark.read_text("utf-8", "replace") != MARK_TEXT:
+        raise UserError(
+            f"{state}: there are files in it that `roost up` has not made; expected a folder that is new"
+        )
+
+
+def _write_record(state: Path, federation: Federation) -> None:
+    """Whole or not at all: it is all that is known of what runs."""
+    new = state / f"{RECORD}.new"
+    new.write_bytes(msgspec.json.format(msgspec.json.encode(federation)) + b"\n")
+    new.replace(state / RECORD)
+
+
+@contextmanager
+def _locked(state: Path, make: bool = False) -> Iterator[None]:
+    """One at a time; the next waits."""
+    try:
+        if make:
+            state.mkdir(parents=True, exist_ok=True)
+        folder = os.open(state, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        what = f"can't be the folder of a federation: {error.strerror or error}"
+        raise UserError(f"{state}: {what}") from None
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _count(brokers: int) -> str:
+    return "1 broker" if brokers == 1 else f"{brokers} brokers"
+
+
+def _command(verb: str, state: Path) -> str:
+    return f"`roost {verb}`" if state == DEFAULT_STATE else f"`roost {verb} --state {state}`"

@@ -1,0 +1,393 @@
+"""The file of a store: SQLite, so that a transaction is on the disk whole or not at all.
+
+    log(id, crc, body)       a row a commit since the last fold, without gaps from `log_from` on
+    kv(key, value, crc)      the folded state; its rowids keep the order in which keys were first written
+    meta(name, value, crc)   version, store_id, records (rows in kv), log_from (id of the log's first row)
+
+A commit is one INSERT that commits itself: one call, in which SQLite appends to its write-ahead log and
+has the disk confirm it (synchronous=FULL). To bring pages from there to their places is put off until a
+fold, because by then most are not needed any more.
+
+What is read is checked: SQLite's structures by SQLite, its write-ahead log by `store_wal`, every row by its
+checksum. Whatever is wrong is a `StoreError`. Damage is never passed over, and nothing is repaired by
+guessing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+
+from roost.runtime.store_format import (
+    FORMAT_VERSION,
+    Fold,
+    Packed,
+    StoreError,
+    body_crc,
+    row_crc,
+    unpack_body,
+)
+from roost.runtime.store_wal import wal_damage
+
+# Large ones take less time a byte, small ones fewer bytes a commit that is small.
+PAGE_BYTES = 8192
+CACHE_KIB = 8192
+# Beyond this the write-ahead log is cut back when it has been emptied.
+WAL_BYTES_KEPT = 64_000_000
+# What a row of the log counts for beside its body: the smallest takes a page or two.
+ROW_BYTES = PAGE_BYTES // 2
+# Rows in one statement. Each statement is a chance for the event loop to take the interpreter away for
+# milliseconds: a row a statement would make a fold take minutes.
+ROWS_A_STATEMENT = 500
+
+ADVICE = (
+    "restore it from a backup, or move it and the files beside it away to start with nothing: what it"
+    " holds for others is lost then"
+)
+
+_SCHEMA = """
+    CREATE TABLE log(id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, body BLOB NOT NULL);
+    CREATE TABLE kv(key BLOB PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL);
+    CREATE TABLE meta(name TEXT PRIMARY KEY, value NOT NULL, crc INTEGER NOT NULL);
+"""
+_PRAGMAS = (
+    # Also without a file beside it that the processes would share.
+    "locking_mode = EXCLUSIVE",
+    "synchronous = FULL",
+    "wal_autocheckpoint = 0",
+    # Some builds overwrite whatever is deleted, which would be the whole log.
+    "secure_delete = OFF",
+    f"cache_size = -{CACHE_KIB}",
+    f"journal_size_limit = {WAL_BYTES_KEPT}",
+)
+
+
+class StoreFile:
+    """A store's file, locked. Made by `open`; `rows` and then `logged` come before all else."""
+
+    def __init__(self, path: Path, lock: int, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self.store_id = ""
+        self.log_bytes = 0  # since the last fold
+        self._lock = lock
+        self._connection = connection
+        self._cursor = connection.cursor()
+        self._log_from = 0
+        self._next_id = 0
+        self._records = 0
+
+    @classmethod
+    def open(cls, path: Path) -> StoreFile:
+        """The store of that name, or a new one; StoreError if it can't be had or is damaged."""
+        lock = _locked(path)
+        connection = None
+        try:
+            with _said(path):
+                _prepare(path)
+                connection = _connect(path)
+                file = cls(path, lock, connection)
+                file._check()
+                return file
+        except BaseException:
+            if connection is not None:
+                connection.close()
+            os.close(lock)
+            raise
+
+    # --- reading ------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        connection = self._connection
+        tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        if {name for (name,) in tables} != {"kv", "log", "meta"}:
+            raise StoreError(
+                f"{self.path}: not a store of Roost; name another file, or move this one away"
+            )
+        rows = connection.execute("SELECT name, value, crc FROM meta")
+        meta = {name: (value, crc) for name, value, crc in rows}
+        version, crc = meta.get("version", (None, None))
+        if version != FORMAT_VERSION and crc == _meta_crc("version", version):
+            raise StoreError(
+                f"{self.path}: a store of format {version}, and this Roost reads format"
+                f" {FORMAT_VERSION}; start the Roost that wrote it, or move it away to start with nothing"
+            )
+        for name in ("version", "store_id", "records", "log_from"):
+            value, crc = meta.get(name, (None, None))
+            if crc != _meta_crc(name, value):
+                raise damaged(self.path, f"{name} of the table meta is wrong")
+        (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if found != "ok":
+            raise damaged(self.path, f"SQLite finds: {' '.join(found.split())}")
+        self.store_id = meta["store_id"][0]
+        self._records = meta["records"][0]
+        self._log_from = self._next_id = meta["log_from"][0]
+
+    def rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """The folded state: keys and records, in the order in which the keys were first written."""
+        count = 0
+        with _said(self.path):
+            for key, record, crc in self._connection.execute(
+                "SELECT key, value, crc FROM kv ORDER BY rowid"
+            ):
+                count += 1
+                if not type(key) is type(record) is bytes or crc != row_crc(key, record):
+                    raise damaged(self.path, f"the checksum of row {count} of kv is wrong")
+                yield key, record
+        if count != self._records:
+            raise damaged(self.path, f"kv has {count:,} rows and should have {self._records:,}")
+
+    def logged(self) -> Iterator[Iterable[Packed]]:
+        """What was written since, a commit at a time."""
+        with _said(self.path):
+            for id_, crc, body in self._connection.execute(
+                "SELECT id, crc, body FROM log ORDER BY id"
+            ):
+                if id_ != self._next_id:
+                    raise damaged(
+                        self.path, f"row {self._next_id} of the log is missing; {id_} comes next"
+                    )
+                if type(body) is not bytes or crc != body_crc(id_, body):
+                    raise damaged(self.path, f"the checksum of row {id_} of the log is wrong")
+                try:
+                    writes = unpack_body(body)
+                except ValueError as error:
+                    raise damaged(
+                        self.path, f"row {id_} of the log is unreadable: {error}"
+                    ) from error
+                self._next_id += 1
+                self.log_bytes += ROW_BYTES + len(body)
+                yield writes
+
+    # --- writing: each is done whole or not at all, and may be tried again ----------------------------
+
+    def append(self, body: bytes) -> None:
+        """Commit a row of the log; once this returns, it is safe."""
+        id_ = self._next_id
+        self._rollback()
+        self._cursor.execute("INSERT INTO log VALUES (?, ?, ?)", (id_, body_crc(id_, body), body))
+        self._next_id = id_ + 1
+        self.log_bytes += ROW_BYTES + len(body)
+
+    def fold(self, fold: Fold) -> None:
+        """Bring kv up to date, and empty the log; once this returns, it is safe."""
+        self._rollback()
+        execute = self._cursor.execute
+        execute("BEGIN IMMEDIATE")
+        # First, so that their pages are used again.
+        execute("DELETE FROM log")
+        for keys in _chunks(fold.gone):
+            execute(f"DELETE FROM kv WHERE key IN ({_marks(len(keys), '?')})", keys)
+            if self._cursor.rowcount != len(keys):
+                missing = len(keys) - self._cursor.rowcount
+                raise damaged(self.path, f"{missing:,} records that should be in kv are not there")
+        insert = "INSERT INTO kv(key, value, crc) VALUES"
+        update = "ON CONFLICT(key) DO UPDATE SET value = excluded.value, crc = excluded.crc"
+        for rows, conflict in ((fold.changed, update), (fold.fresh, "")):
+            for chunk in _chunks(rows.items()):
+                cells = [
+                    cell for key, record in chunk for cell in (key, record, row_crc(key, record))
+                ]
+                execute(f"{insert} {_marks(len(chunk), '(?, ?, ?)')} {conflict}", cells)
+        for name, value in (("records", fold.records), ("log_from", self._next_id)):
+            execute(
+                "UPDATE meta SET value = ?, crc = ? WHERE name = ?",
+                (value, _meta_crc(name, value), name),
+            )
+        execute("COMMIT")
+        self.log_bytes = 0
+
+    def checkpoint(self) -> None:
+        """Bring pages from the write-ahead log to their places, so that it begins anew."""
+        self._rollback()
+        self._cursor.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def _rollback(self) -> None:
+        """What an attempt that failed may have left."""
+        if self._connection.in_transaction:
+            self._cursor.execute("ROLLBACK")
+
+    def close(self) -> None:
+        # What fails here has been tried before, and what is safe stays so.
+        with suppress(sqlite3.Error):
+            self._rollback()
+        with suppress(sqlite3.Error):
+            self._connection.close()
+        os.close(self._lock)
+
+
+# --- what is wrong, in words ------------------------------------------------------------------------
+
+
+def damaged(path: Path, what: str) -> StoreError:
+    return StoreError(f"{path}: the store is damaged: {what}; {ADVICE}")
+
+
+def in_words(error: BaseException) -> str:
+    """What SQLite or the system says."""
+    if isinstance(error, StoreError):
+        return str(error)
+    name = getattr(error, "sqlite_errorname", "") or type(error).__name__
+    return f"{str(error) or 'no more is known'} ({name})"
+
+
+# What SQLite says when it is not the content of the file that is wrong.
+_CIRCUMSTANCES = frozenset(
+    (
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_AUTH,
+    )
+)
+
+
+@contextmanager
+def _said(path: Path) -> Iterator[None]:
+    """What SQLite and the system say about the file, as a StoreError."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+        if code == sqlite3.SQLITE_BUSY:
+            raise _in_use(path, "another process") from error
+        if code in _CIRCUMSTANCES:
+            raise _unusable(path, in_words(error)) from error
+        raise damaged(path, in_words(error)) from error
+    except UnicodeDecodeError as error:
+        # From Python's own part in it, for instance when SQLite's message quotes what is damaged.
+        raise damaged(path, in_words(error)) from error
+    except OSError as error:
+        raise _unusable(path, error.strerror or str(error)) from error
+
+
+def _in_use(path: Path, by: str) -> StoreError:
+    return StoreError(
+        f"{path}: in use by {by}; a store has one broker: stop it, or name another file"
+    )
+
+
+def _unusable(path: Path, what: str) -> StoreError:
+    return StoreError(
+        f"{path}: can't be used as a store: {what}; expected a file, or room for a new one, in a folder"
+        " that the broker may write to"
+    )
+
+
+# --- opening ----------------------------------------------------------------------------------------
+
+
+def _locked(path: Path) -> int:
+    """Take the lock of a store; it is gone with the process, however that ends."""
+    with _said(path):
+        lock = os.open(_beside(path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+    except BlockingIOError:
+        pid = os.read(lock, 20).decode("ascii", "replace").strip()
+        os.close(lock)
+        raise _in_use(path, f"process {pid}" if pid else "another process") from None
+    except OSError as error:
+        os.close(lock)
+        raise _unusable(path, error.strerror or str(error)) from error
+    return lock
+
+
+def _prepare(path: Path) -> None:
+    """Make the file if there is none; else look at what SQLite doesn't."""
+    wal = _beside(path, "-wal")
+    committed = wal.read_bytes() if wal.exists() else b""
+    if not path.exists():
+        if committed:
+            raise damaged(path, f"it is missing, but {wal.name} is there")
+        _create(path)
+    # It is never empty: it comes into its place with everything in it.
+    elif not path.stat().st_size:
+        raise damaged(path, "it is empty")
+    elif what := wal_damage(committed):
+        raise damaged(path, f"{wal.name}: {what}")
+
+
+def _create(path: Path) -> None:
+    new = _beside(path, ".new")
+    for left in (new, _beside(new, "-wal")):
+        left.unlink(missing_ok=True)
+    # Other people's events are in it.
+    os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    connection = sqlite3.connect(new, isolation_level=None)
+    try:
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.executescript(_SCHEMA)
+        meta = {
+            "version": FORMAT_VERSION,
+            "store_id": secrets.token_hex(16),
+            "records": 0,
+            "log_from": 1,
+        }
+        for name, value in meta.items():
+            row = (name, value, _meta_crc(name, value))
+            connection.execute("INSERT INTO meta VALUES (?, ?, ?)", row)
+    finally:
+        connection.close()  # which brings all to its place in the file
+    new.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"file:{quote(os.fspath(path.absolute()))}?mode=rw",
+        uri=True,
+        isolation_level=None,
+        timeout=0,
+        # Opened and closed by one thread, used by another in between.
+        check_same_thread=False,
+    )
+    try:
+        for pragma in _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise _unusable(path, f"SQLite chose the journal mode {mode!r} over 'wal'")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _meta_crc(name: str, value: object) -> int:
+    return zlib.crc32(f"{name}={value!r}".encode())
+
+
+def _marks(count: int, mark: str) -> str:
+    return ", ".join([mark] * count)
+
+
+Item = TypeVar("Item")
+
+
+def _chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
+    rest = iter(items)
+    while chunk := list(islice(rest, ROWS_A_STATEMENT)):
+        yield chunk

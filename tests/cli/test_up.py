@@ -1,0 +1,168 @@
+"""`roost up` and `roost down`, with real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from roost.cli.up import overlay_of
+from roost.errors import UserError
+from roost.runtime import federation
+from tests.cli.support import Roost
+
+WORKLOAD = """\
+0 broker add west 1000 16 10
+0 broker add east 1000 16 10
+0 link add west east 5
+1 publisher add P1 YHOO 60 west
+2 link remove west east
+3 broker add north 1000 16 10
+9 end
+"""
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Nothing is left running, whatever becomes of the test."""
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path / ".roost"
+    federation.end(tmp_path / ".roost")
+
+
+def test_a_federation_from_start_to_end(roost: Roost, state: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as bystander:
+        ran = roost("up", "chain", "--brokers", "3", "--json")
+        assert (ran.code, ran.err) == (0, "")
+        assert ran.json["links"] == [["B0", "B1"], ["B1", "B2"]]
+        pids = [broker["pid"] for broker in ran.json["brokers"]]
+        assert all(Path(f"/proc/{pid}").exists() for pid in pids)
+
+        ran = roost("status", "--json")
+        assert ran.code == 0
+        assert [(x["broker"], x["pid"]) for x in ran.json["brokers"]] == list(
+            zip(["B0", "B1", "B2"], pids, strict=True)
+        )
+        links = [x["links"] for x in ran.json["brokers"]]
+        assert [list(each) for each in links] == [["B1"], ["B0", "B2"], ["B1"]]
+        assert all(link["up"] for each in links for link in each.values())
+
+        ran = roost("up", "star", "--brokers", "2")
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err.startswith(
+            "error: .roost: a federation runs from this folder, with 3 brokers; end it with `roost down`"
+        )
+
+        os.kill(pids[2], signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        while (ran := roost("status")).out.count("link down") == 0:
+            assert time.monotonic() < deadline
+        assert ran.code == 1
+        assert "  B1: no link to B2\n" in ran.out
+
+        ran = roost("down")
+        assert (ran.code, ran.err) == (0, "")
+        assert ran.out.splitlines() == [
+            f"B0 (pid {pids[0]}): ended",
+            f"B1 (pid {pids[1]}): ended",
+            f"B2 (pid {pids[2]}): had ended before",
+        ]
+        assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+        assert bystander.poll() is None
+        bystander.kill()
+    ran = roost("down")
+    assert (ran.code, ran.out) == (
+        0,
+        "nothing to end: no federation was started from .roost\n",
+    )
+    assert "B0 stops" in (state / "B0.log").read_text()
+
+
+def test_brokers_with_stores_from_a_file(roost: Roost, state: Path) -> None:
+    Path("sites.txt").write_text("west east\n")
+    ran = roost("up", "sites.txt", "--durable")
+    assert (ran.code, ran.err) == (0, "")
+    head, west, east, _, last = ran.out.splitlines()
+    assert head.split()[0] == "broker"
+    assert (west.split()[0], east.split()[0]) == ("west", "east")
+    assert west.split()[1].startswith("roost://127.0.0.1:")
+    assert (
+        last == "1 link up; `roost status` and `roost top` show how it fares, `roost down` ends it"
+    )
+    assert roost("down").code == 0
+    assert (state / "data" / "west" / "roost.db").exists()
+
+
+def test_a_broker_that_fails_says_why(roost: Roost, state: Path) -> None:
+    state.mkdir()
+    (state / federation.MARK).write_text(federation.MARK_TEXT)
+    (state / "data").write_text("")  # where the stores would be
+    ran = roost("up", "chain:1", "--durable")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(
+        "error: B0 did not start (exit code 2); .roost/B0.log says:\n  error: "
+    )
+    assert "nothing to end" in roost("down").out
+
+
+@pytest.mark.parametrize(
+    ("text", "brokers", "names"),
+    [
+        ("chain", None, 3),
+        ("star", 5, 5),
+        ("tree", 7, 7),
+        ("random", 9, 9),
+        ("scale-free", 9, 9),
+        ("tree:7:3", None, 7),
+        ("peer:2x3", None, 8),
+    ],
+)
+def test_topologies(text: str, brokers: int | None, names: int) -> None:
+    overlay = overlay_of(text, brokers)
+    assert len(overlay.brokers) == names
+    assert len(overlay.links) == names - 1
+
+
+def test_a_workload_gives_its_first_overlay(tmp_path: Path) -> None:
+    path = tmp_path / "x.workload"
+    path.write_text(WORKLOAD)
+    overlay = overlay_of(str(path), None)
+    assert overlay.brokers == ("west", "east")
+    assert [(link.a, link.b) for link in overlay.links] == [("west", "east")]
+    path.write_text(
+        WORKLOAD.replace("0 link add west east 5\n", "").replace("2 link remove west east\n", "")
+    )
+    with pytest.raises(UserError, match=r"x\.workload: the overlay falls into 3 parts"):
+        overlay_of(str(path), None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("ring",), "error: 'ring' is neither a topology nor a file; the forms are:"),
+        (("peer",), "error: 'peer' is neither a topology nor a file; the forms are:"),
+        (("chain", "--brokers", "0"), "error: --brokers 0; expected 1 or more"),
+        (
+            ("chain", "--brokers", "1000"),
+            "error: 1,000 brokers; expected 1 to 256, each is a process",
+        ),
+        (("chain:3", "--brokers", "3"), "error: --brokers goes with chain, star, tree,"),
+        (("chain", "--base-port", "65531"), "error: the ports 65531 to 65536; expected"),
+        (("chain", "--base-port", "0"), "error: the ports 0 to 5; expected 1 to 65535"),
+        (
+            ("none.workload",),
+            "error: none.workload: No such file or directory; expected a workload",
+        ),
+    ],
+)
+def test_bad_input(roost: Roost, state: Path, arguments: tuple[str, ...], message: str) -> None:
+    ran = roost("up", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(message)
+    assert federation.read(state) is None

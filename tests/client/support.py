@@ -1,0 +1,116 @@
+"""Live brokers for the tests of the client library, and waiting for what has to happen."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, ParamSpec
+
+from roost.broker.messages import Refused
+from roost.client import ReceivedEvent, Subscription
+from roost.runtime.config import (
+    AdminTable,
+    BrokerTable,
+    LimitsTable,
+    LinksTable,
+    SecurityTable,
+    ServerConfig,
+    TlsTable,
+)
+from roost.runtime.server import BrokerServer
+
+P = ParamSpec("P")
+
+# Far above what anything takes, so that only what never happens runs into it.
+DEADLINE_S = 60.0
+
+
+def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run a test in an event loop of its own, which has to be left without any task."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        async def bounded() -> None:
+            async with asyncio.timeout(DEADLINE_S):
+                await test(*args, **kwargs)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+        asyncio.run(bounded())
+
+    return run
+
+
+async def until(is_so: Callable[[], object], what: str = "it") -> None:
+    """Until something is so."""
+    async with asyncio.timeout(DEADLINE_S / 2):
+        while not is_so():
+            await asyncio.sleep(0.002)
+    assert is_so(), what
+
+
+def config(
+    name: str = "B0",
+    port: int = 0,
+    *,
+    data: Path | None = None,
+    neighbours: dict[str, str] | None = None,
+    limits: LimitsTable = LimitsTable(),
+    tls: TlsTable = TlsTable(),
+    security: SecurityTable = SecurityTable(),
+    **broker: Any,
+) -> ServerConfig:
+    table = BrokerTable(name=name, port=port, data=str(data or ""), redial_min_s=0.05, **broker)
+    return ServerConfig(
+        broker=table,
+        admin=AdminTable(port=-1),
+        links=LinksTable(neighbours=neighbours or {}),
+        limits=limits,
+        tls=tls,
+        security=security,
+    )
+
+
+@asynccontextmanager
+async def serving(settings: ServerConfig | None = None) -> AsyncIterator[BrokerServer]:
+    """A broker on this machine."""
+    server = BrokerServer(settings or config())
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop(within_s=1.0)
+        await until(lambda: not server._open)
+
+
+def url_of(*servers: BrokerServer) -> str:
+    return "roost://" + ",".join(f"127.0.0.1:{server.port}" for server in servers)
+
+
+def cut(server: BrokerServer) -> int:
+    """Cut all connections of clients, without a word; how many."""
+    connections = [c for c in server._open.values() if not c.neighbour]
+    for connection in connections:
+        connection.transport.abort()
+    return len(connections)
+
+
+async def take(subscription: Subscription, count: int) -> list[ReceivedEvent]:
+    """The next so many events."""
+    return [await subscription.get(DEADLINE_S / 2) for _ in range(count)]
+
+
+def numbers(events: Iterable[ReceivedEvent], name: str = "n") -> list[Any]:
+    return [event[name] for event in events]
+
+
+def refuses(server: BrokerServer, client: str, request: str, reason: str) -> None:
+    """Have the broker refuse a request that it has carried out."""
+    shell = server.shell
+    for session in shell.machine.sessions.values():
+        if session.client == client:
+            shell.machine._commands = []
+            shell.machine.tell(session, Refused(request, reason))
+            shell.execute(shell.machine._commands)

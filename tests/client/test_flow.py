@@ -1,0 +1,183 @@
+"""Bounds: a publisher that is too fast waits, and a subscription that is not read holds up its client only."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from roost.client import Stalled, connect
+from roost.client import line as lines
+from roost.client.inbox import Inbox
+from roost.client.line import Line
+from roost.runtime.server import BrokerServer
+from tests.client.support import in_loop, numbers, serving, take, until, url_of
+
+
+def choke(server: BrokerServer, choked: bool) -> None:
+    """The broker reads nothing, as when its disk does not follow."""
+    server.choked = choked
+    for connection in server._open.values():
+        connection.read_or_not()
+
+
+@in_loop
+async def test_a_publisher_waits_for_acknowledgements() -> None:
+    async with serving() as server, connect(url_of(server), pending_max=100) as client:
+        await client.publish({"n": 0})
+        await client.flush()
+        assert client._line is not None
+        machine = client._line.machine
+        choke(server, True)
+
+        async def publish() -> None:
+            for n in range(1, 1_000):
+                await client.publish({"n": n})
+
+        publishing = asyncio.create_task(publish())
+        await until(lambda: machine.pending == 100)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert machine.pending == 100
+        assert not publishing.done()
+        choke(server, False)
+        await publishing
+        await client.flush()
+        assert machine.accepted == 1_000
+
+
+@in_loop
+async def test_large_events_are_bounded_by_their_bytes() -> None:
+    async with serving() as server:
+        async with connect(url_of(server), pending_bytes_max=4_000_000) as client:
+            await client.publish({"n": 0})
+            await client.flush()
+            assert client._line is not None
+            machine = client._line.machine
+            choke(server, True)
+
+            async def publish() -> None:
+                for n in range(100):
+                    await client.publish({"n": n}, bytes(500_000))
+
+            publishing = asyncio.create_task(publish())
+            done, _ = await asyncio.wait((publishing,), timeout=0.2)
+            assert not done
+            assert machine.pending <= 10
+            choke(server, False)
+            await publishing
+            await client.flush()
+            assert machine.pending == 0
+
+
+@in_loop
+async def test_a_publisher_that_waits_can_be_cancelled() -> None:
+    async with serving() as server, connect(url_of(server), pending_max=10) as client:
+        await client.publish({"n": 0})
+        await client.flush()
+        choke(server, True)
+        subscription = client.subscribe("n >= 0")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                for n in range(1, 100):
+                    await client.publish({"n": n})
+        choke(server, False)
+        await client.flush()
+        assert client._line is not None
+        published = client._line.machine.published
+        assert published < 20
+        # What was published was published whole, and what was not, not at all.
+        assert numbers(await take(subscription, published - 1)) == list(range(1, published))
+
+
+@in_loop
+async def test_a_slow_subscription_holds_up_its_client_only() -> None:
+    count, bound, payload = 3_000, 50, b"x" * 2_000
+    async with (
+        serving() as server,
+        connect(url_of(server)) as publisher,
+        connect(url_of(server)) as quick,
+        connect(url_of(server), buffer_max=bound) as slow,
+    ):
+        read, unread = quick.subscribe("n >= 0"), slow.subscribe("n >= 0")
+        await read.ready()
+        await unread.ready()
+        for n in range(count):
+            await publisher.publish({"n": n}, payload)
+        assert numbers(await take(read, count)) == list(range(count))
+        await publisher.flush()
+        # One read brings at most a quarter of a megabyte beyond the bound.
+        assert bound <= unread.waiting <= bound + 200
+        # What was not read was not lost.
+        assert numbers(await take(unread, count)) == list(range(count))
+
+
+@in_loop
+async def test_one_of_two_subscriptions_is_not_read() -> None:
+    async with connect("memory://", buffer_max=20) as client:
+        unread, read = client.subscribe("n >= 0"), client.subscribe("n >= 0", buffer_max=1_000)
+        for n in range(10_000):
+            await client.publish({"n": n})
+            if client._line is not None and client._line._full:
+                break
+        assert unread.waiting >= 20
+        # It is enough to close it.
+        await unread.close()
+        await client.flush()
+        assert numbers(await take(read, n + 1)) == list(range(n + 1))
+
+
+@in_loop
+async def test_waiting_behind_what_nobody_reads_is_an_error_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lines, "LOOK_S", 0.02)
+    async with serving() as server:
+        async with connect(url_of(server), buffer_max=20, timeout_s=0.2) as client:
+            subscription = client.subscribe("n >= 0")
+            for n in range(3_000):
+                await client.publish({"n": n}, b"x" * 2_000)
+            with pytest.raises(
+                Stalled, match=r"the subscription to 'n >= 0', which nobody has read"
+            ):
+                await client.flush()
+            reading = asyncio.create_task(take(subscription, 3_000))
+            await client.flush()
+            assert numbers(await reading) == list(range(3_000))
+
+
+@in_loop
+async def test_a_cut_while_nothing_is_read() -> None:
+    async with (
+        serving() as server,
+        connect(url_of(server)) as publisher,
+        connect(url_of(server), buffer_max=10) as slow,
+    ):
+        subscription = slow.subscribe("n >= 0")
+        await subscription.ready()
+        for n in range(2_000):
+            await publisher.publish({"n": n}, b"x" * 1_000)
+        await publisher.flush()
+        await until(lambda: subscription.waiting >= 10)
+        for connection in list(server._open.values()):
+            connection.transport.abort()
+        assert numbers(await take(subscription, 2_000)) == list(range(2_000))
+
+
+@in_loop
+async def test_an_inbox_is_full_until_half_of_it_is_read() -> None:
+    async with connect("memory://") as client:
+        line = client._line
+        assert isinstance(line, Line)
+        inbox = Inbox[str](line, "name", "title", 4, 1.0)
+        for letter in "abcde":
+            inbox.put(letter)
+        assert inbox in line._full
+        assert [await inbox.next() for _ in range(2)] == ["a", "b"]
+        assert inbox in line._full
+        assert await inbox.next() == "c"
+        assert inbox not in line._full
+        inbox.end()
+        assert [await inbox.next() for _ in range(2)] == ["d", "e"]
+        with pytest.raises(EOFError):
+            await inbox.next()

@@ -1,0 +1,128 @@
+"""Events are checked before they get a number: a glance sees what a careful look would."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roost.broker.messages import Publication
+from roost.client.advertising import shape_of
+from roost.client.outgoing import Outgoing
+from roost.language import Event, LanguageError, Value
+from roost.wire import DEFAULT_LIMITS, publication_bytes
+from tests.language.strategies import names, values
+
+attributes = st.dictionaries(st.one_of(names(), st.just("class")), values(nan=True), max_size=5)
+
+
+def check(outgoing: Outgoing, said: Any, payload: Any = b"", **more: Any) -> Event:
+    request, shape, size = outgoing.check(
+        said, payload, more.get("content_type", ""), more.get("headers")
+    )
+    assert shape == shape_of(request.event.attributes)
+    publication = Publication(
+        "P", 1, request.event, request.payload, request.content_type, request.headers
+    )
+    assert len(publication_bytes(publication)) <= DEFAULT_LIMITS.publication_bytes_max
+    assert size >= len(payload)
+    return request.event
+
+
+@given(attributes, attributes)
+def test_the_second_time_is_as_the_first(first: dict[str, Value], second: dict[str, Value]) -> None:
+    outgoing = Outgoing(DEFAULT_LIMITS)
+    for said in (first, first, second, dict(zip(first, second.values(), strict=False))):
+        event = check(outgoing, said)
+        assert list(event.attributes) == list(said)
+        assert repr(event) == repr(Event(said))  # also NaN, which equals nothing
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [None, 2**63, -(2**63) - 1, [1], {"b": 1}, "\ud800", "x" * 65_537, 1j, b"bytes"],
+)
+def test_what_no_event_can_hold_is_found_at_a_glance_too(bad: Any) -> None:
+    outgoing = Outgoing(DEFAULT_LIMITS)
+    check(outgoing, {"a": 1, "b": "fine"})
+    for name in ("a", "b"):
+        with pytest.raises(LanguageError):
+            check(outgoing, {"a": 1, "b": "fine", name: bad})
+
+
+@pytest.mark.parametrize("bad", [{"": 1}, {7: 1}, {"x" * 257: 1}, [("a", 1)], "a", None])
+def test_bad_names(bad: Any) -> None:
+    with pytest.raises(LanguageError):
+        check(Outgoing(DEFAULT_LIMITS), bad)
+
+
+class Word(str):
+    """A string that is not quite one."""
+
+    __slots__ = ()
+
+
+class Colour(str, enum.Enum):
+    RED = "red"
+
+
+def test_names_and_headers_become_plain_strings() -> None:
+    outgoing = Outgoing(DEFAULT_LIMITS)
+    for _ in range(2):
+        event = check(outgoing, {Word("a"): 1, Colour.RED: True}, headers={Word("h"): Word("v")})
+        assert {type(name) for name in event.attributes} == {str}
+        assert event == Event({"a": 1, "red": True})
+
+
+def test_the_event_is_a_copy() -> None:
+    outgoing = Outgoing(DEFAULT_LIMITS)
+    said: dict[str, Value] = {"a": 1}
+    first, second = check(outgoing, said), check(outgoing, said)
+    said["a"] = 2
+    assert first == second == Event({"a": 1})
+
+
+def test_payloads() -> None:
+    outgoing = Outgoing(DEFAULT_LIMITS)
+    most = DEFAULT_LIMITS.payload_bytes_max
+    check(outgoing, {"a": 1}, bytearray(b"x" * most))
+    with pytest.raises(LanguageError, match=r"has 524,289 bytes; at most 524,288"):
+        check(outgoing, {"a": 1}, b"x" * (most + 1))
+    with pytest.raises(LanguageError, match=r"is a str; expected bytes \(encode the text first\)"):
+        check(outgoing, {"a": 1}, "text")
+    with pytest.raises(LanguageError, match="is a int; expected bytes"):
+        check(outgoing, {"a": 1}, 7)
+
+
+def test_headers_and_content_types() -> None:
+    outgoing = Outgoing(DEFAULT_LIMITS)
+    check(outgoing, {"a": 1}, headers={"x" * 4_096: "y" * 4_096})
+    bad: list[tuple[dict[str, Any], str]] = [
+        ({"headers": {"x" * 4_097: ""}}, "a header has 4,097 characters"),
+        ({"headers": {"h": "y" * 4_097}}, "header 'h' has 4,097"),
+        ({"headers": {"h": 7}}, "header 'h' is int; expected a string"),
+        ({"headers": {"h": "\ud800"}}, "surrogate"),
+        ({"headers": ["h"]}, "headers are list"),
+        ({"headers": {str(i): "" for i in range(65)}}, "65 headers; at most 64"),
+        ({"content_type": "x" * 1_025}, "the content type has 1,025"),
+        ({"content_type": 7}, "the content type is int"),
+    ]
+    for more, expected in bad:
+        with pytest.raises(LanguageError, match=expected):
+            check(outgoing, {"a": 1}, **more)
+
+
+def test_what_is_too_large_together() -> None:
+    """Each part is within its bounds."""
+    outgoing = Outgoing(DEFAULT_LIMITS)
+    texts: dict[str, Value] = {f"a{i}": "ä" * 60_000 for i in range(10)}
+    with pytest.raises(LanguageError, match=r"event: 1,200,\d+ bytes; at most"):
+        check(outgoing, texts)
+    headers = {str(i): "ä" * 4_000 for i in range(60)}
+    check(outgoing, {"a": 1}, headers=headers)
+    for _ in range(2):
+        with pytest.raises(LanguageError, match="at most"):
+            check(outgoing, {"a": 1}, b"x" * 520_000, headers=headers)

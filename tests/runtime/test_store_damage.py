@@ -1,0 +1,372 @@
+"""A store that is damaged is refused in words; what is merely torn by a crash is not damaged.
+
+Caught here: a row whose checksum nobody looks at, a row that is missing, a file that is taken for new because
+it is empty, frames of the write-ahead log that SQLite passes over.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import struct
+import tempfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from roost.errors import UserError
+from roost.runtime.store import StoreError
+from roost.runtime.store_file import PAGE_BYTES
+from roost.runtime.store_format import Batch, body_crc, pack_key, row_crc
+from roost.runtime.store_wal import wal_damage
+from roost.wire import pack_record
+from tests.runtime.store_kit import Bench, State, copy_store, load
+
+ADVICE = "restore it from a backup, or move it and the files beside it away"
+WAL_HEADER_SIZE = 32
+FRAME_SIZE = 24 + PAGE_BYTES
+
+
+def folded(folder: Path) -> Path:
+    """A store that was closed: three records in kv."""
+    with Bench(folder / "store") as bench:
+        bench.write({("kept", number): f"value {number}" * 20 for number in range(3)})
+    return bench.path
+
+
+def unfolded(folder: Path, *, commits: int = 4) -> tuple[Path, list[State]]:
+    """The copy of one that was killed: two records in kv, commits in the log; and all its states."""
+    (folder / "copy").mkdir()
+    with Bench(folder / "store") as bench:
+        bench.write({("kept", number): f"value {number}" * 20 for number in range(2)})
+        bench.reopen()
+        for number in range(commits):
+            bench.write({("logged", number): f"logged {number}" * 20})
+            bench.wait_safe()
+        return copy_store(bench.path, folder / "copy"), bench.history
+
+
+def into_the_file(path: Path) -> None:
+    """Bring everything that is in the write-ahead log to its place, without the store's help."""
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    database.close()
+
+
+def flip(path: Path, offset: int, mask: int = 0x20) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= mask
+    path.write_bytes(data)
+
+
+def change(path: Path, statement: str, *values: object) -> None:
+    """Behind the store's back."""
+    with sqlite3.connect(path) as database:
+        assert database.execute(statement, values).rowcount
+    database.close()
+
+
+def refused(path: Path, what: str) -> None:
+    with pytest.raises(StoreError, match=what) as caught:
+        load(path)
+    assert isinstance(caught.value, UserError)
+    assert str(caught.value).startswith(f"{path}: ")
+    # It has let go of the file, and says the same again.
+    with pytest.raises(StoreError, match=what):
+        load(path)
+
+
+# --- the file ---------------------------------------------------------------------------------------
+
+
+def test_a_flipped_bit_in_a_record(tmp_path: Path) -> None:
+    path = folded(tmp_path)
+    # The pages of the log, which are free by now, have it too.
+    key = pack_key(("kept", 1))
+    flip(path, path.read_bytes().index(key + pack_record("value 1" * 20)) + 20)
+    refused(path, f"damaged: the checksum of row 2 of kv is wrong; {ADVICE}")
+
+
+def test_a_flipped_bit_in_the_log(tmp_path: Path) -> None:
+    path, _ = unfolded(tmp_path)
+    into_the_file(path)
+    flip(path, path.read_bytes().index(b"logged 2logged 2") + 3)
+    refused(path, f"damaged: the checksum of row 4 of the log is wrong; {ADVICE}")
+
+
+@pytest.mark.parametrize("offset", [0, 16, 21, 47])
+def test_a_flipped_bit_in_the_header(tmp_path: Path, offset: int) -> None:
+    path = folded(tmp_path)
+    flip(path, offset)
+    refused(path, f"damaged: .*; {ADVICE}")
+
+
+@pytest.mark.parametrize("pages", [1, 2, 4])
+def test_a_file_that_was_cut_off(tmp_path: Path, pages: int) -> None:
+    path = folded(tmp_path)
+    os.truncate(path, pages * PAGE_BYTES)
+    refused(path, "damaged: .*malformed|damaged: SQLite finds")
+
+
+def test_a_file_that_was_emptied(tmp_path: Path) -> None:
+    path = folded(tmp_path)
+    os.truncate(path, 0)
+    refused(path, "damaged: it is empty")
+
+
+def test_a_file_that_is_missing_beside_its_write_ahead_log(tmp_path: Path) -> None:
+    path, _ = unfolded(tmp_path)
+    path.unlink()
+    refused(path, "damaged: it is missing, but store-wal is there")
+
+
+@given(data=st.data())
+def test_any_flipped_bit_is_harmless_or_found(data: st.DataObject) -> None:
+    """Not all bytes mean something. But what is read is what was written, or nothing is."""
+    with tempfile.TemporaryDirectory() as name:
+        path, history = unfolded(Path(name))
+        into_the_file(path)
+        size = path.stat().st_size
+        # Most of a page is empty; the beginnings and ends of pages are where things are.
+        page = data.draw(st.integers(0, size // PAGE_BYTES - 1))
+        place = data.draw(
+            st.one_of(st.integers(0, 120), st.integers(PAGE_BYTES - 700, PAGE_BYTES - 1))
+        )
+        flip(path, page * PAGE_BYTES + place, 1 << data.draw(st.integers(0, 7)))
+        try:
+            found = load(path)
+        except StoreError:
+            event("found")
+        else:
+            event("harmless")
+            assert list(found.items()) == history[-1]
+
+
+# --- rows -------------------------------------------------------------------------------------------
+
+
+def test_a_gap_in_the_log(tmp_path: Path) -> None:
+    path, _ = unfolded(tmp_path)
+    change(path, "DELETE FROM log WHERE id = 3")
+    refused(path, "damaged: row 3 of the log is missing; 4 comes next")
+
+
+def test_a_log_without_its_beginning(tmp_path: Path) -> None:
+    path, _ = unfolded(tmp_path)
+    change(path, "DELETE FROM log WHERE id = 2")
+    refused(path, "damaged: row 2 of the log is missing; 3 comes next")
+
+
+def test_a_row_of_the_log_in_the_place_of_another(tmp_path: Path) -> None:
+    path, _ = unfolded(tmp_path)
+    change(
+        path,
+        "UPDATE log SET (crc, body) = (SELECT crc, body FROM log AS l WHERE l.id = 2) WHERE id = 3",
+    )
+    refused(path, "damaged: the checksum of row 3 of the log is wrong")
+
+
+def test_a_row_of_the_log_that_is_none(tmp_path: Path) -> None:
+    path, _ = unfolded(tmp_path)
+    change(path, "UPDATE log SET crc = ?, body = ? WHERE id = 2", body_crc(2, b"\xc1"), b"\xc1")
+    refused(path, "damaged: row 2 of the log is unreadable")
+
+
+def test_a_missing_record(tmp_path: Path) -> None:
+    path = folded(tmp_path)
+    change(path, "DELETE FROM kv WHERE rowid = 2")
+    refused(path, "damaged: kv has 2 rows and should have 3")
+
+
+def test_an_unreadable_record(tmp_path: Path) -> None:
+    path = folded(tmp_path)
+    key = pack_key(("kept", 1))
+    change(
+        path, "UPDATE kv SET value = ?, crc = ? WHERE key = ?", b"\xc1", row_crc(key, b"\xc1"), key
+    )
+    refused(path, f"damaged: a record is unreadable: .*; {ADVICE}")
+
+
+def test_an_unreadable_key(tmp_path: Path) -> None:
+    path, _ = unfolded(tmp_path, commits=1)
+    batch = Batch()
+    batch.add(1, [(b"\xc1", b"\x01")])
+    body = batch.body()
+    change(path, "UPDATE log SET crc = ?, body = ? WHERE id = 2", body_crc(2, body), body)
+    refused(path, "damaged: a record is unreadable")
+
+
+@pytest.mark.parametrize("name", ["version", "store_id", "records", "log_from"])
+def test_a_wrong_meta(tmp_path: Path, name: str) -> None:
+    path = folded(tmp_path)
+    change(path, "UPDATE meta SET value = 7 WHERE name = ?", name)
+    refused(path, f"damaged: {name} of the table meta is wrong")
+
+
+def test_a_value_of_another_type(tmp_path: Path) -> None:
+    path = folded(tmp_path)
+    change(path, "UPDATE kv SET value = 'text' WHERE rowid = 1")
+    refused(path, "damaged: the checksum of row 1 of kv is wrong")
+
+
+@pytest.mark.parametrize("version", [2, "x"])
+def test_another_version(tmp_path: Path, version: object) -> None:
+    path = folded(tmp_path)
+    crc = zlib.crc32(f"version={version!r}".encode())
+    change(path, "UPDATE meta SET value = ?, crc = ? WHERE name = 'version'", version, crc)
+    refused(
+        path, f"a store of format {version}, and this Roost reads format 1; start the Roost that"
+    )
+
+
+def test_damage_that_shows_when_it_is_folded(tmp_path: Path) -> None:
+    """An index that has lost a key would leave the record where it is, to come back later."""
+    with Bench(tmp_path / "store") as bench:
+        bench.write({("kept", number): 1 for number in range(3)})
+        bench.reopen()
+        bench.file.sqlite("DELETE FROM kv WHERE rowid = 2")
+        bench.faulty = ()
+        bench.store._fold_bytes = 1
+        token = bench.write({("kept", 1): None})
+        bench.wait_failures(2)
+        assert "damaged: 1 records that should be in kv are not there" in bench.store.trouble
+        assert bench.safe[-1] == token
+        bench.write({("late",): 1})
+        with pytest.raises(StoreError, match="without the last 1 transactions"):
+            bench.store.close()
+
+
+# --- not a store ------------------------------------------------------------------------------------
+
+
+def test_a_file_of_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    path.write_text("[broker]\n" * 2_000)
+    refused(path, r"damaged: file is not a database \(SQLITE_NOTADB\)")
+
+
+def test_a_database_of_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE kv(key)")
+    database.close()
+    refused(path, "not a store of Roost; name another file")
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    path.mkdir()
+    refused(path, "can't be used as a store: ")
+
+
+def test_no_folder_to_be_in(tmp_path: Path) -> None:
+    refused(tmp_path / "gone" / "store", "can't be used as a store: No such file or directory")
+
+
+def test_what_is_left_of_an_attempt_to_make_one(tmp_path: Path) -> None:
+    (tmp_path / "store.new").write_text("torn")
+    (tmp_path / "store.new-wal").write_text("torn")
+    assert load(tmp_path / "store") == {}
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["store", "store.lock"]
+
+
+# --- the write-ahead log ----------------------------------------------------------------------------
+
+
+def wal_of(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def frames(wal: bytes) -> list[int]:
+    """For each frame, whether it ends a transaction."""
+    size_afterwards = struct.Struct(">4xI").unpack_from
+    offsets = range(WAL_HEADER_SIZE, len(wal) - FRAME_SIZE + 1, FRAME_SIZE)
+    return [bool(*size_afterwards(wal, offset)) for offset in offsets]
+
+
+def test_a_flipped_bit_in_the_write_ahead_log(tmp_path: Path) -> None:
+    path, _ = unfolded(tmp_path)
+    flip(wal_of(path), WAL_HEADER_SIZE + 1_000)
+    refused(
+        path, f"damaged: store-wal: frame 1 is damaged, with 4 transactions from there on; {ADVICE}"
+    )
+
+
+def test_a_flipped_bit_in_its_header(tmp_path: Path) -> None:
+    path, _ = unfolded(tmp_path)
+    for offset in range(WAL_HEADER_SIZE):
+        flip(wal_of(path), offset)
+        refused(path, f"damaged: store-wal: its header is damaged; {ADVICE}")
+        flip(wal_of(path), offset)
+    assert load(path)
+
+
+@given(data=st.data())
+def test_a_flipped_bit_anywhere_in_it(data: st.DataObject) -> None:
+    """At most the last transaction, which might have been torn, or the one before its end, is missed."""
+    with tempfile.TemporaryDirectory() as name:
+        path, history = unfolded(Path(name))
+        wal = wal_of(path).read_bytes()
+        offset = data.draw(st.integers(WAL_HEADER_SIZE, len(wal) - 1))
+        flip(wal_of(path), offset)
+        frame = (offset - WAL_HEADER_SIZE) // FRAME_SIZE
+        ends_after = sum(frames(wal)[frame + 1 :])
+        try:
+            found = list(load(path).items())
+        except StoreError:
+            event("found")
+        else:
+            event("taken for torn")
+            assert ends_after < 2
+            assert found in history[-3:]
+
+
+def test_a_write_ahead_log_that_is_torn_anywhere(tmp_path: Path) -> None:
+    """A crash leaves any part of the last transaction, and never damage."""
+    path, history = unfolded(tmp_path)
+    wal = wal_of(path).read_bytes()
+    *_, before_last, last = [number for number, ends in enumerate(frames(wal), 1) if ends]
+    database = path.read_bytes()
+    end = WAL_HEADER_SIZE + last * FRAME_SIZE
+    tears: list[Callable[[int], bytes]] = [
+        lambda offset: wal[:offset],
+        lambda offset: wal[:offset] + bytes(end - offset),
+    ]
+    for tear in tears:
+        for offset in range(WAL_HEADER_SIZE + before_last * FRAME_SIZE, end, 997):
+            path.write_bytes(database)
+            wal_of(path).write_bytes(tear(offset))
+            assert list(load(path).items()) == history[-2]
+    for size in (0, 5, WAL_HEADER_SIZE, WAL_HEADER_SIZE + 5, WAL_HEADER_SIZE + FRAME_SIZE - 1):
+        path.write_bytes(database)
+        wal_of(path).write_bytes(wal[:size])
+        assert list(load(path).items()) == history[1]
+    # The end of it came to the disk before the beginning.
+    start = WAL_HEADER_SIZE + before_last * FRAME_SIZE
+    path.write_bytes(database)
+    wal_of(path).write_bytes(wal[:start] + bytes(100) + wal[start + 100 :])
+    assert list(load(path).items()) == history[-2]
+
+
+def test_what_is_older_than_the_header_does_not_count(tmp_path: Path) -> None:
+    """After a checkpoint the log begins anew over the old one, whose frames are still behind it."""
+    (tmp_path / "copy").mkdir()
+    with Bench(tmp_path / "store", fold_bytes=40_000) as bench:
+        for number in range(13):
+            bench.write({("logged", number): "x" * 2_000})
+            bench.wait_safe()
+        bench.wait_until(lambda: bench.store.counters.folds == 1)
+        bench.write({("late",): 1})
+        bench.wait_safe()
+        copied = copy_store(bench.path, tmp_path / "copy")
+        assert sum(frames(wal_of(copied).read_bytes())) > 3
+        assert list(load(copied).items()) == bench.history[-1]
+
+
+@given(st.binary(max_size=100))
+def test_no_bytes_make_it_stumble(wal: bytes) -> None:
+    assert wal_damage(wal) in ("", "its header is damaged")
