@@ -1,7 +1,7 @@
 """Has everything that is loaded on first use loaded before the first client comes.
 
-Compiled kernels are read from their cache when they are first called: a fifth of a second in which nobody would
-be served.
+Compiled kernels are read from their cache when they are first called: a fifth of a second in which nobody
+would be served.
 """
 
 from __future__ import annotations
