@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from roost.broker import commands as do
 from roost.broker import events as ev
+from roost.broker import flow
 from roost.broker.messages import Ack
 from tests.broker.kit import Federation
 
@@ -179,14 +180,24 @@ def test_to_acknowledge_what_is_in_the_store_only_is_a_breach_of_protocol() -> N
 @given(
     steps=st.lists(
         st.sampled_from(
-            ["publish", "publish", "publish", "handle", "cut", "crash", "process", "advance"]
+            [*["publish"] * 4, "handle", "cut", "crash", "process", "advance", "congest", "relieve"]
         ),
         max_size=60,
     ),
-    memory=st.integers(1, 5),
+    memory=st.integers(1, 8),
+    at_a_time=st.integers(1, 3),
 )
-def test_whatever_happens_each_is_handled_once_and_in_order(steps: list[str], memory: int) -> None:
+@example(steps=["congest", *["publish"] * 3, "relieve"], memory=1, at_a_time=1)
+def test_whatever_happens_each_is_handled_once_and_in_order(
+    steps: list[str], memory: int, at_a_time: int
+) -> None:
     """A new process gets again what the last one had not handled, from there on, and nothing else."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flow, "AT_A_TIME", at_a_time)
+        play(steps, memory)
+
+
+def play(steps: list[str], memory: int) -> None:
     federation = federation_of(durable=True, session_memory_max=memory)
     process(federation, 0)
     ids: list[str] = []
@@ -207,14 +218,25 @@ def test_whatever_happens_each_is_handled_once_and_in_order(steps: list[str], me
             # What was handled and not acknowledged died with the process: it comes again.
             (session,) = federation.brokers["B2"].sessions.values()
             del handled[session.channel.data.acked :]
+        elif step in ("congest", "relieve"):
+            congest(federation, step == "congest")
         else:
             federation.advance(0.6)
         federation.settle()
     federation.advance(40.0)
+    congest(federation, False)
+    federation.advance(0.0)
     for _ in range(len(ids)):
         handle_one(federation, handled)
         federation.advance(0.0)
     assert handled == ids
+
+
+def congest(federation: Federation, congested: bool) -> None:
+    (session,) = federation.brokers["B2"].sessions.values()
+    if session.connection is not None:
+        event = ev.Congested if congested else ev.Relieved
+        federation.handle("B2", event(session.connection))
 
 
 def handle_one(federation: Federation, handled: list[str]) -> None:

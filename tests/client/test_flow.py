@@ -1,4 +1,4 @@
-"""Bounds: a publisher that is too fast waits, and a subscription that is not read holds up its client only."""
+"""Bounds: a publisher that is too fast waits; a subscription that is not read holds up its client only."""
 
 from __future__ import annotations
 
@@ -48,26 +48,25 @@ async def test_a_publisher_waits_for_acknowledgements() -> None:
 
 @in_loop
 async def test_large_events_are_bounded_by_their_bytes() -> None:
-    async with serving() as server:
-        async with connect(url_of(server), pending_bytes_max=4_000_000) as client:
-            await client.publish({"n": 0})
-            await client.flush()
-            assert client._line is not None
-            machine = client._line.machine
-            choke(server, True)
+    async with serving() as server, connect(url_of(server), pending_bytes_max=4_000_000) as client:
+        await client.publish({"n": 0})
+        await client.flush()
+        assert client._line is not None
+        machine = client._line.machine
+        choke(server, True)
 
-            async def publish() -> None:
-                for n in range(100):
-                    await client.publish({"n": n}, bytes(500_000))
+        async def publish() -> None:
+            for n in range(100):
+                await client.publish({"n": n}, bytes(500_000))
 
-            publishing = asyncio.create_task(publish())
-            done, _ = await asyncio.wait((publishing,), timeout=0.2)
-            assert not done
-            assert machine.pending <= 10
-            choke(server, False)
-            await publishing
-            await client.flush()
-            assert machine.pending == 0
+        publishing = asyncio.create_task(publish())
+        done, _ = await asyncio.wait((publishing,), timeout=0.2)
+        assert not done
+        assert machine.pending <= 10
+        choke(server, False)
+        await publishing
+        await client.flush()
+        assert machine.pending == 0
 
 
 @in_loop
@@ -77,10 +76,13 @@ async def test_a_publisher_that_waits_can_be_cancelled() -> None:
         await client.flush()
         choke(server, True)
         subscription = client.subscribe("n >= 0")
+
+        async def publish() -> None:
+            for n in range(1, 100):
+                await client.publish({"n": n})
+
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                for n in range(1, 100):
-                    await client.publish({"n": n})
+            await asyncio.wait_for(publish(), 0.05)
         choke(server, False)
         await client.flush()
         assert client._line is not None
@@ -115,7 +117,7 @@ async def test_a_slow_subscription_holds_up_its_client_only() -> None:
 @in_loop
 async def test_one_of_two_subscriptions_is_not_read() -> None:
     async with connect("memory://", buffer_max=20) as client:
-        unread, read = client.subscribe("n >= 0"), client.subscribe("n >= 0", buffer_max=1_000)
+        unread, read = client.subscribe("n >= 0"), client.subscribe("n >= 0", buffer_max=20_000)
         for n in range(10_000):
             await client.publish({"n": n})
             if client._line is not None and client._line._full:
@@ -132,18 +134,15 @@ async def test_waiting_behind_what_nobody_reads_is_an_error_not_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lines, "LOOK_S", 0.02)
-    async with serving() as server:
-        async with connect(url_of(server), buffer_max=20, timeout_s=0.2) as client:
-            subscription = client.subscribe("n >= 0")
-            for n in range(3_000):
-                await client.publish({"n": n}, b"x" * 2_000)
-            with pytest.raises(
-                Stalled, match=r"the subscription to 'n >= 0', which nobody has read"
-            ):
-                await client.flush()
-            reading = asyncio.create_task(take(subscription, 3_000))
+    async with serving() as server, connect(url_of(server), buffer_max=20, timeout_s=0.2) as client:
+        subscription = client.subscribe("n >= 0")
+        for n in range(3_000):
+            await client.publish({"n": n}, b"x" * 2_000)
+        with pytest.raises(Stalled, match=r"the subscription to 'n >= 0', which nobody has read"):
             await client.flush()
-            assert numbers(await reading) == list(range(3_000))
+        reading = asyncio.create_task(take(subscription, 3_000))
+        await client.flush()
+        assert numbers(await reading) == list(range(3_000))
 
 
 @in_loop

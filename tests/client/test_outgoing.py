@@ -65,7 +65,7 @@ class Word(str):
     __slots__ = ()
 
 
-class Colour(str, enum.Enum):
+class Colour(enum.StrEnum):
     RED = "red"
 
 

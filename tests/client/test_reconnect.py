@@ -116,9 +116,9 @@ async def test_a_broker_without_a_store_restarts() -> None:
                 await publisher.publish({"n": n})
             await publisher.flush()
             assert len(second.shell.machine.sessions) == 2
-            got = []
+            got: list[int] = []
             while not got or got[-1] != 199:
-                got.append((await subscription.get())["n"])
+                got += numbers([await subscription.get()])
             assert got == sorted(set(got))
             assert set(range(100, 200)) <= set(got)
             await publisher.close()
@@ -139,39 +139,41 @@ async def linked() -> AsyncIterator[tuple[BrokerServer, BrokerServer]]:
 
 @in_loop
 async def test_the_brokers_of_a_url_in_turn() -> None:
-    async with linked() as (first, second):
-        async with connect(url_of(second)) as subscriber:
-            subscription = subscriber.subscribe("n >= 0")
-            await subscription.ready()
-            async with connect(url_of(first, second), failover_s=0.1) as publisher:
-                for n in range(500):
-                    await publisher.publish({"n": n})
-                await publisher.flush()
-                await first.stop(within_s=1.0)
-                for n in range(500, 1_000):
-                    await publisher.publish({"n": n})
-                await publisher.flush()
-                assert len(second.shell.machine.sessions) == 2
-                assert numbers(await take(subscription, 1_000)) == list(range(1_000))
-            # The first is still away when somebody new comes.
-            async with connect(url_of(first, second)) as late:
-                await late.publish({"n": 1_000})
-                assert (await subscription.get())["n"] == 1_000
+    async with linked() as (first, second), connect(url_of(second)) as subscriber:
+        subscription = subscriber.subscribe("n >= 0")
+        await subscription.ready()
+        async with connect(url_of(first, second), failover_s=0.1) as publisher:
+            for n in range(500):
+                await publisher.publish({"n": n})
+            await publisher.flush()
+            await first.stop(within_s=1.0)
+            for n in range(500, 1_000):
+                await publisher.publish({"n": n})
+            await publisher.flush()
+            assert len(second.shell.machine.sessions) == 2
+            assert numbers(await take(subscription, 1_000)) == list(range(1_000))
+        # The first is still away when somebody new comes, and does not hear of what they advertise.
+        async with connect(url_of(first, second), settle_s=0.1) as late:
+            await late.publish({"n": 1_000})
+            assert (await subscription.get())["n"] == 1_000
 
 
 @in_loop
 async def test_ones_own_broker_is_waited_for_before_another_gets_its_turn(tmp_path: Path) -> None:
-    async with serving() as other, serving(config(data=tmp_path)) as own:
-        async with connect(url_of(own, other), failover_s=30.0) as client:
-            subscription = client.subscribe("n > 0")
-            await subscription.ready()
-            async with restarted(own) as again:
-                await until(lambda: client.state == "connected")
-                assert len(again.shell.machine.sessions) == 1
-                assert not other.shell.machine.sessions
-                await client.publish({"n": 1})
-                assert (await subscription.get())["n"] == 1
-                await client.close()
+    async with (
+        serving() as other,
+        serving(config(data=tmp_path)) as own,
+        connect(url_of(own, other), failover_s=30.0) as client,
+    ):
+        subscription = client.subscribe("n > 0")
+        await subscription.ready()
+        async with restarted(own) as again:
+            await until(lambda: client.state == "connected")
+            assert len(again.shell.machine.sessions) == 1
+            assert not other.shell.machine.sessions
+            await client.publish({"n": 1})
+            assert (await subscription.get())["n"] == 1
+            await client.close()
 
 
 @in_loop
@@ -188,9 +190,9 @@ async def test_a_client_is_sent_elsewhere() -> None:
         await subscription.ready()
         for n in range(200, 300):
             await client.publish({"n": n})
-        got = []
+        got: list[int] = []
         while not got or got[-1] != 299:
-            got.append((await subscription.get())["n"])
+            got += numbers([await subscription.get()])
         # In between it was subscribed nowhere.
         assert got == sorted(set(got))
         assert set(range(100)) | set(range(200, 300)) <= set(got)
@@ -241,7 +243,7 @@ async def test_a_broker_that_objects_again_and_again() -> None:
 
 
 @in_loop
-async def test_delays_grow_and_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_delays_grow_and_differ() -> None:
     async with connect("memory://") as client:
         line = client._line
         assert line is not None

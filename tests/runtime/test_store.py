@@ -122,6 +122,27 @@ def test_a_crash_between_a_commit_and_the_fold(tmp_path: Path) -> None:
     bench.check_crashes()
 
 
+def test_a_fold_takes_what_waits_with_it(tmp_path: Path) -> None:
+    """If it were committed once more, a would come to stand behind b."""
+    with Bench(tmp_path / "store", tmp_path / "crashes", fold_bytes=TINY_FOLD) as bench:
+        bench.hold()
+        bench.write({("zeroth",): 0, ("a",): 0})
+        bench.wait_held()
+        a, b = ("a",), ("b",)
+        transactions: list[dict[StoreKey, Any]] = [{a: None}, {a: 1}, {b: 1}]
+        for writes in transactions:
+            bench.write(writes)
+        bench.release()
+        bench.wait_safe()
+        assert bench.safe == [0, 1, 4]
+        bench.wait_until(lambda: bench.store.counters.folds == 1)
+        assert bench.store.counters.commits == 2
+        bench.reopen()
+    steps = [crash.after for crash in bench.crashes]
+    assert steps[:4] == ["checkpoint", "append", "fold", "checkpoint"]
+    bench.check_crashes()
+
+
 def test_a_message_that_has_arrived_by_the_fold_never_touches_kv(tmp_path: Path) -> None:
     with Bench(tmp_path / "store") as bench:
         bench.write({("sent",): 0})
@@ -511,9 +532,13 @@ def test_a_second_broker_is_refused(tmp_path: Path) -> None:
             load(path)
         with start(OPENER, path) as child:
             assert f"{path}: in use by process {os.getpid()}; " in child.communicate()[0]
-        # By another name, only SQLite's own lock is in the way.
+        # By another name it is the same store.
         with start(OPENER, tmp_path / "link") as child:
-            assert f"{tmp_path / 'link'}: in use by another process" in child.communicate()[0]
+            assert f"{path}: in use by process {os.getpid()}; " in child.communicate()[0]
+        # And SQLite has a lock of its own.
+        (tmp_path / "store.lock").unlink()
+        with start(OPENER, path) as child:
+            assert f"{path}: in use by another process; " in child.communicate()[0]
         bench.write({("a",): 1})
         bench.reopen()
     assert load(path) == {("a",): 1}

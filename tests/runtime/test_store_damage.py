@@ -98,6 +98,14 @@ def test_a_flipped_bit_in_the_log(tmp_path: Path) -> None:
     refused(path, f"damaged: the checksum of row 4 of the log is wrong; {ADVICE}")
 
 
+def test_a_flipped_bit_in_the_index(tmp_path: Path) -> None:
+    """All records are read as they should be; but one could not be deleted any more."""
+    path = folded(tmp_path)
+    rowid = b"\x02"
+    flip(path, path.read_bytes().index(pack_key(("kept", 1)) + rowid) + 3)
+    refused(path, f"damaged: SQLite finds: .*; {ADVICE}")
+
+
 @pytest.mark.parametrize("offset", [0, 16, 21, 47])
 def test_a_flipped_bit_in_the_header(tmp_path: Path, offset: int) -> None:
     path = folded(tmp_path)

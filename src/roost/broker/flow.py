@@ -93,9 +93,10 @@ class Flow:
 
     def spilled(self, session: Session) -> None:
         """What is for it goes to the store only, from now on."""
-        lane = session.channel.data
-        session.open = False
-        session.released = lane.sent - lane.spilled
+        if session.open:
+            lane = session.channel.data
+            session.open = False
+            session.released = lane.sent - lane.spilled
 
     def refill(self, session: Session) -> None:
         """Ask for what is in the store only, when half of what may be in memory has gone."""

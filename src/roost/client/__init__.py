@@ -11,7 +11,7 @@
 go wrong, and `url` for where to connect.
 """
 
-from roost.client.client import Advertised, Client, State
+from roost.client.client import Client, State
 from roost.client.connecting import connect, connect_sync
 from roost.client.dialling import Tls
 from roost.client.durable import DurableSubscription
@@ -25,7 +25,8 @@ from roost.client.errors import (
     SessionOver,
     Stalled,
 )
-from roost.client.event import DurableEvent, ReceivedEvent
+from roost.client.event import DurableEvent, ReceivedEvent, SyncEvent
+from roost.client.publishing import Advertised
 from roost.client.subscription import Subscription
 from roost.client.sync import SyncClient, SyncSubscription
 from roost.client.url import BadUrl
@@ -48,6 +49,7 @@ __all__ = [
     "State",
     "Subscription",
     "SyncClient",
+    "SyncEvent",
     "SyncSubscription",
     "Tls",
     "connect",

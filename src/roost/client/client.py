@@ -1,17 +1,9 @@
 """The client library: what an application publishes and subscribes through.
 
-A client is one session with a broker. The protocol is the machine's (`roost.broker.client`) and its life the
-line's (`line`); here is what an application needs besides:
-
-**Publishing** costs no task and no future an event. What has not been acknowledged is bounded, in events
-and in bytes: at a bound `publish` waits. New advertisements, also those that the library derives
-(`advertising`), hold events back until every broker knows of them, or some time has passed, so that the
-first event reaches subscribers at the other end of a federation. Order is kept.
-
-**Subscribing** gives a handle to read from (`subscription`, `durable`), each with a bound (`inbox`).
-
-**Refusals** come later than the request. Each is raised where somebody is: by `ready`, `advertise` or
-reading, for a publication by the next `publish`, `flush` or on leaving.
+A client is one session with a broker. The protocol is the machine's (`roost.broker.client`) and its life
+the line's (`line`). Here it begins and ends, and what the application does is passed on: publishing and
+advertising to `publishing`, after a look at what was handed in (`outgoing`); subscribing gives a handle to
+read from (`subscription`, `durable`), which is filled here (`inbox`).
 """
 
 from __future__ import annotations
@@ -19,30 +11,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, overload
 
-from msgspec import Struct
-
 from roost.broker.client import ClientConfig
 from roost.broker.events import (
-    AdvertiseRequested,
-    PauseRequested,
-    ResumeRequested,
     SubscribeRequested,
-    UnadvertiseRequested,
     UnsubscribeRequested,
 )
 from roost.broker.messages import Publication
-from roost.client.advertising import Derived
-from roost.client.dialling import Dialler, Tls
+from roost.client.dialling import Dialler
 from roost.client.durable import DurableSession, DurableSubscription
 from roost.client.errors import ClientError, Closed, ConnectError, Refused
 from roost.client.inbox import Inbox
-from roost.client.line import ACK_DELAY_S, ACK_EVERY, REDIAL_S, Dials, Line
+from roost.client.line import ACK_DELAY_S, ACK_EVERY, REDIAL_S, Dials, Line, Owner
+from roost.client.options import Options
 from roost.client.outgoing import Checked, Outgoing
+from roost.client.publishing import Advertised, Publishing
 from roost.client.subscription import Subscription
 from roost.client.url import Target
 from roost.language import (
@@ -54,7 +40,7 @@ from roost.language import (
     parse_subscription,
 )
 from roost.language import Subscription as Interest
-from roost.wire import DEFAULT_LIMITS, Limits
+from roost.wire import Limits
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -65,43 +51,8 @@ log = logging.getLogger("roost.client")
 
 State: TypeAlias = Literal["new", "connecting", "connected", "closed", "failed"]
 
-# A publisher that never waits lets others have their turn after so many events.
-TURN_EVENTS = 256
-# How closely bytes that are not acknowledged are counted.
-BYTES_STEP = 1 << 18
 # How long to say goodbye when something has gone wrong already.
 HASTE_S = 1.0
-
-
-class Options(Struct, frozen=True, kw_only=True):
-    """The settings of a client; see `connect`."""
-
-    name: str = ""
-    tls: Any = None
-    timeout_s: float = 10.0
-    settle_s: float = 5.0
-    failover_s: float = 2.0
-    pending_max: int = 10_000
-    pending_bytes_max: int = 64_000_000
-    buffer_max: int = 10_000
-    limits: Limits = DEFAULT_LIMITS
-
-
-class Advertised:
-    """An advertisement of this client. It holds until it is withdrawn, or the client closed."""
-
-    def __init__(self, client: Client, name: str, advertisement: Advertisement) -> None:
-        self.filter = str(advertisement)
-        self._client = client
-        self._name = name
-        self._refusal = ""
-
-    async def withdraw(self) -> None:
-        """No event like this will be published any more; what was published still arrives."""
-        self._client._withdraw(self._name)
-
-    def __repr__(self) -> str:
-        return f"<Advertised {self.filter!r}>"
 
 
 class Client:
@@ -117,24 +68,14 @@ class Client:
         self.dropped_events = 0  # by the broker, because they were not read in time
         self._state: State = "new"
         self._line: Line | None = None
+        self._publishing: Publishing | None = None
         self._memory: MemoryBroker | None = None
         self._outgoing = Outgoing(options.limits)
-        self._derived: Derived | None = Derived()  # None once the application advertises itself
-        self._advertised: dict[str, Advertised] = {}
         self._inboxes: dict[str, Inbox[Publication]] = {}
-        self._durables: dict[str, DurableSession] = {}
+        self._durables: dict[Inbox[Any], DurableSession] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._names = 0
-        self._holds = 0
-        self._refusals: list[tuple[str, str]] = []  # the first, and ...
-        self._more_refusals = 0
-        self._turn = 0
         self._is_closing = False
-        # Bytes published, those that are acknowledged for certain, and steps: (number, bytes up to it).
-        self._bytes = 0
-        self._bytes_acked = 0
-        self._bytes_marked = 0
-        self._marks: deque[tuple[int, int]] = deque()
 
     # --- beginning and end --------------------------------------------------------------------------
 
@@ -148,6 +89,11 @@ class Client:
         """Where it connects to."""
         return self._target.url
 
+    @property
+    def unacknowledged(self) -> int:
+        """How many events the broker has not acknowledged."""
+        return 0 if self._publishing is None else self._publishing.unacknowledged
+
     async def open(self) -> Self:
         """Connect; `async with` does it. ConnectError if that does not work out within `timeout_s`."""
         if self._state != "new":
@@ -160,7 +106,16 @@ class Client:
             ack_delay_s=ACK_DELAY_S,
             redial_s=REDIAL_S,
         )
-        self._line = line = Line(config, dialler, self)
+        owner = Owner(
+            handed=self._handed,
+            dropped=self._dropped,
+            refused=self._refused,
+            attached=self._attached,
+            detached=self._detached,
+            failed=self._failed,
+        )
+        self._line = line = Line(config, dialler, owner)
+        self._publishing = Publishing(line, self._options)
         self._set_state("connecting", "")
         try:
             await line.open(self._options.timeout_s)
@@ -186,7 +141,7 @@ class Client:
         What was refused and has not been raised is raised now, as is NotInTime if the broker has not
         acknowledged everything within the time. Closed it is in any case.
         """
-        if self._line is None or self._is_closing:
+        if self._line is None or self._publishing is None or self._is_closing:
             return
         self._is_closing = True
         line = self._line
@@ -195,8 +150,8 @@ class Client:
         try:
             try:
                 # A session that is over has been heard of, unless something of ours went with it.
-                if line.failure is None or line.machine.accepted < line.machine.published:
-                    await self.flush(within_s)
+                if line.failure is None or self._publishing.unacknowledged:
+                    await self._publishing.flush(within_s)
             except ClientError as error:
                 trouble = error
             if self._state != "failed":
@@ -301,65 +256,9 @@ class Client:
         return await self._publish(self._outgoing.check(attributes, payload, content_type, headers))
 
     async def _publish(self, checked: Checked) -> str:
-        line = self._live()
-        if self._refusals:
-            self._raise_refusals()
-        request, shape, size = checked
-        self._turn += 1
-        if self._turn >= TURN_EVENTS:
-            self._turn = 0
-            await asyncio.sleep(0)
-        if self._is_full():
-            await self._room()
-        if self._derived is not None:
-            missing = self._derived.missing(shape)
-            if missing is not None:
-                self._advertise(*missing)
-        line.handle(request)
-        number = line.machine.published
-        self._bytes += size
-        if self._bytes - self._bytes_marked > BYTES_STEP:
-            self._bytes_marked = self._bytes
-            self._marks.append((number, self._bytes))
-        return f"{self.name}:{number}"
-
-    def _is_full(self) -> bool:
-        """Whether enough is on its way."""
-        line = self._line
-        assert line is not None
-        machine = line.machine
-        lane = machine.channel.data
-        connection = line.connection
-        return (
-            lane.sent - lane.acked + len(machine.kept_back) >= self._options.pending_max
-            or (connection is not None and connection.congested)
-            or self._bytes - self._bytes_acked > self._options.pending_bytes_max
-        )
-
-    async def _room(self) -> None:
-        """Until what is on its way has become half of what it may be, so that not each event waits."""
-        line, options = self._live(), self._options
-        machine = line.machine
-
-        def has_room() -> bool:
-            self._count_bytes()
-            lane = machine.channel.data
-            return (
-                (lane.sent - lane.acked + len(machine.kept_back)) * 2 <= options.pending_max
-                and (line.connection is None or not line.connection.congested)
-                and (self._bytes - self._bytes_acked) * 2 <= options.pending_bytes_max
-            )
-
-        self._count_bytes()
-        while self._is_full():
-            await line.until(has_room, None, lambda: "too much is on its way")
         self._live()
-
-    def _count_bytes(self) -> None:
-        assert self._line is not None
-        accepted = self._line.machine.accepted
-        while self._marks and self._marks[0][0] <= accepted:
-            self._bytes_acked = self._marks.popleft()[1]
+        assert self._publishing is not None
+        return await self._publishing.publish(checked)
 
     async def flush(self, timeout_s: float | None = None) -> None:
         """Until the broker has acknowledged everything that was published and asked for before.
@@ -367,26 +266,9 @@ class Client:
         With a durable broker that means that it is stored. Refused if something was refused; NotInTime if it
         takes too long, which leaves everything on its way.
         """
-        line = self._live()
-        machine, last = line.machine, line.machine.published
-        await line.until(
-            lambda: machine.accepted >= last and not machine.channel.control.outbox,
-            timeout_s,
-            lambda: f"{last - machine.accepted:,} events are not acknowledged",
-        )
-        if self._refusals:
-            self._raise_refusals()
-
-    @property
-    def acknowledged(self) -> int:
-        """How many of the events published so far the broker has: stored them, if it is durable."""
-        return 0 if self._line is None else self._line.machine.accepted
-
-    def _raise_refusals(self) -> None:
-        ((request, reason),) = self._refusals
-        others, self._more_refusals = self._more_refusals, 0
-        self._refusals.clear()
-        raise Refused(request, reason, others)
+        self._live()
+        assert self._publishing is not None
+        await self._publishing.flush(timeout_s)
 
     # --- advertising --------------------------------------------------------------------------------
 
@@ -404,7 +286,8 @@ class Client:
         ...         await advertised.withdraw()
         >>> asyncio.run(main())
         """
-        line = self._live()
+        self._live()
+        assert self._publishing is not None
         if isinstance(filter_, str):
             advertisement = parse_advertisement(filter_)
         elif isinstance(filter_, Filter):
@@ -412,52 +295,7 @@ class Client:
         else:
             advertisement = filter_
         _check_length(advertisement, self._options.limits)
-        self._derived = None
-        name = self._new_name()
-        advertised = self._advertised[name] = Advertised(self, name, advertisement)
-        settled = self._advertise(name, advertisement)
-        try:
-            await line.until(
-                lambda: settled.done() or bool(advertised._refusal),
-                None,
-                lambda: "the advertisement has not settled",
-            )
-        except BaseException:
-            self._withdraw(name)  # nobody has it, so nobody could
-            raise
-        if advertised._refusal:
-            raise Refused(f"the advertisement {advertised.filter!r}", advertised._refusal)
-        return advertised
-
-    def _advertise(self, name: str, advertisement: Advertisement) -> asyncio.Future[None]:
-        """Advertise, and hold events back until it has settled; done when they are let go."""
-        line = self._live()
-        line.handle(AdvertiseRequested(name, advertisement))
-        if not self._holds:
-            line.handle(PauseRequested())
-        self._holds += 1
-        let_go: asyncio.Future[None] = line.loop.create_future()
-        settled = line.settling.ask()
-        late = line.loop.call_later(self._options.settle_s, self._let_go, line, let_go, False)
-        settled.add_done_callback(lambda _: self._let_go(line, let_go, True))
-        let_go.add_done_callback(lambda _: late.cancel())
-        return let_go
-
-    def _let_go(self, line: Line, let_go: asyncio.Future[None], settled: bool) -> None:
-        if let_go.done():
-            return
-        let_go.set_result(None)
-        if not settled:
-            what = "an advertisement is not known to all brokers after"
-            log.warning("%s: %s %g s; going on", self.name, what, self._options.settle_s)
-        self._holds -= 1
-        if not self._holds:
-            line.handle(ResumeRequested())
-        line.progressed()
-
-    def _withdraw(self, name: str) -> None:
-        if self._advertised.pop(name, None) is not None and self._line is not None:
-            self._line.handle(UnadvertiseRequested(name))
+        return await self._publishing.advertise(advertisement)
 
     # --- subscribing --------------------------------------------------------------------------------
 
@@ -526,11 +364,10 @@ class Client:
     ) -> DurableSubscription:
         if not name or len(name) > 256 or not name.isprintable():
             raise ValueError(f"durable is {name[:80]!r}; expected 1 to 256 visible characters")
-        there = self._durables.get(name)
-        if there is not None and not there.is_closed:
+        if any(there.name == name and there.is_read for there in self._durables.values()):
             raise ValueError(f"this client reads the durable subscription {name!r} already")
         target = self._target
-        session = self._durables[name] = DurableSession(
+        session = DurableSession(
             name=name,
             client_name=f"{target.user or 'durable'}~{name}",
             session=f"{target.user}~durable/{name}" if target.user else f"durable/{name}",
@@ -539,6 +376,7 @@ class Client:
             buffer_max=bound,
             timeout_s=self._options.timeout_s,
         )
+        self._durables[session.inbox] = session
         return DurableSubscription(self, session, str(interest), auto_ack=auto_ack)
 
     async def _until_ready(self, inbox: Inbox[Any], timeout_s: float | None) -> None:
@@ -560,71 +398,54 @@ class Client:
             line.loop.call_soon_threadsafe(self._let_lie, inbox)
 
     def _let_lie(self, inbox: Inbox[Any]) -> None:
-        session = self._durables.get(inbox.name)
-        if session is not None and session.inbox is inbox:
+        session = self._durables.get(inbox)
+        if session is not None:
             assert self._line is not None
-            task = self._line.loop.create_task(session.detach())
+            task = self._line.loop.create_task(self._detach(session))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
             self._unsubscribe(inbox)
 
-    def _detached(self, session: DurableSession) -> None:
-        if self._durables.get(session.name) is session:
-            del self._durables[session.name]
+    async def _detach(self, session: DurableSession) -> None:
+        await session.detach()
+        self._durables.pop(session.inbox, None)
 
     def _new_name(self) -> str:
         self._names += 1
         return str(self._names)
 
-    # --- Owner --------------------------------------------------------------------------------------
+    # --- what the line tells --------------------------------------------------------------------------
 
-    def handed(self, publication: Publication, names: Sequence[str], number: int) -> None:  # noqa: ARG002
+    def _handed(self, publication: Publication, names: Sequence[str], number: int) -> None:  # noqa: ARG002
         for name in names:
             inbox = self._inboxes.get(name)
             if inbox is not None:
                 inbox.put(publication)
 
-    def dropped(self, count: int) -> None:
+    def _dropped(self, count: int) -> None:
         self.dropped_events += count
         for inbox in self._inboxes.values():
             inbox.put(count)
 
-    def refused(self, request: str, reason: str) -> None:
+    def _refused(self, request: str, reason: str) -> None:
         line = self._line
-        assert line is not None
+        assert line is not None and self._publishing is not None
         name = line.machine.subscription_called(request)
         if name is not None:
             inbox = self._inboxes.pop(name)
             inbox.end(partial(Refused, inbox.title, reason))
             line.handle(UnsubscribeRequested(name))
-            return
-        name = line.machine.advertisement_called(request)
-        if name is None:
-            self._note_refusal(f"publication {request}", reason)
-            return
-        line.handle(UnadvertiseRequested(name))
-        advertised = self._advertised.pop(name, None)
-        if advertised is not None:
-            advertised._refusal = reason
-            return
-        if self._derived is not None:
-            self._derived.refused(name)
-        self._note_refusal("the advertisement that follows from what was published", reason)
-
-    def _note_refusal(self, request: str, reason: str) -> None:
-        if self._refusals:
-            self._more_refusals += 1
         else:
-            self._refusals.append((request, reason))
+            self._publishing.refused(request, reason)
 
-    def attached(self, resumed: bool) -> None:
+    def _attached(self, resumed: bool) -> None:
         self._set_state("connected", "resumed" if resumed else "")
 
-    def detached(self, reason: str) -> None:
+    def _detached(self, reason: str) -> None:
         self._set_state("connecting", reason)
 
-    def failed(self) -> None:
+    def _failed(self) -> None:
         line = self._line
         assert line is not None and line.failure is not None
         if self._state != "closed":
@@ -652,6 +473,3 @@ def _check_length(interest: Interest | Advertisement, limits: Limits) -> None:
     length, most = len(str(interest)), limits.filter_length_max
     if length > most:
         raise LanguageError(f"the filter has {length:,} characters; at most {most:,} are allowed")
-
-
-__all__ = ["Advertised", "Client", "Options", "State", "Tls"]

@@ -6,8 +6,9 @@ import ssl
 from collections.abc import Callable
 from pathlib import Path
 
-from roost.client.client import Client, Options, State
+from roost.client.client import Client, State
 from roost.client.dialling import Tls
+from roost.client.options import Options
 from roost.client.sync import SyncClient
 from roost.client.url import target_of
 from roost.wire import DEFAULT_LIMITS, Limits

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
@@ -24,8 +25,9 @@ from roost.broker.messages import Publication
 from roost.client.errors import Closed, Refused
 from roost.client.event import DurableEvent, ReceivedEvent
 from roost.client.inbox import Inbox
-from roost.client.line import ACK_DELAY_S, ACK_EVERY, REDIAL_S, Dials, Line
+from roost.client.line import ACK_DELAY_S, ACK_EVERY, REDIAL_S, Dials, Line, Owner
 from roost.client.subscription import Subscription
+from roost.language.values import INT_MAX
 
 if TYPE_CHECKING:
     from roost.client.client import Client
@@ -84,6 +86,7 @@ class DurableSession:
         self.name = name
         self.timeout_s = timeout_s
         self.is_closed = False
+        self.reader: weakref.ref[DurableSubscription] | None = None
         self._interest = interest
         self._epoch = 0
         self._acks = Acks()
@@ -101,9 +104,22 @@ class DurableSession:
             ack_delay_s=ACK_DELAY_S,
             redial_s=REDIAL_S,
         )
-        self.line = Line(config, dialler, self)
+        owner = Owner(
+            handed=self._handed,
+            dropped=self._dropped,
+            refused=self._refused,
+            attached=self._attached,
+            detached=self._detached,
+            failed=self._failed,
+        )
+        self.line = Line(config, dialler, owner)
         title = f"the durable subscription {name!r}"
         self.inbox: Inbox[Delivered] = Inbox(self.line, name, title, buffer_max, timeout_s)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether anybody can still read it."""
+        return not self.is_closed and self.reader is not None and self.reader() is not None
 
     async def open(self) -> None:
         """Take the session over, or begin it. Once."""
@@ -140,6 +156,8 @@ class DurableSession:
         self.is_closed = True
         self.inbox.end()
         self.inbox.clear()
+        # Nobody needs what was not acknowledged; else the broker would keep it, for nobody.
+        self.line.handle(Handled(INT_MAX))
         try:
             await self.line.leave(self.timeout_s)
         finally:
@@ -158,27 +176,27 @@ class DurableSession:
             self._is_due = False
             self.line.handle(Handled(self._reached))
 
-    # --- Owner --------------------------------------------------------------------------------------
+    # --- what the line tells --------------------------------------------------------------------------
 
-    def handed(self, publication: Publication, names: Sequence[str], number: int) -> None:  # noqa: ARG002
+    def _handed(self, publication: Publication, names: Sequence[str], number: int) -> None:  # noqa: ARG002
         self._acks.handed(number)
         self.inbox.put((publication, self._epoch, number))
 
-    def dropped(self, count: int) -> None:
+    def _dropped(self, count: int) -> None:
         self.inbox.put(count)
 
-    def refused(self, request: str, reason: str) -> None:  # noqa: ARG002
+    def _refused(self, request: str, reason: str) -> None:  # noqa: ARG002
         self.inbox.end(partial(Refused, f"the durable subscription {self.name!r}", reason))
 
-    def attached(self, resumed: bool) -> None:
+    def _attached(self, resumed: bool) -> None:
         if not resumed:
             self._epoch += 1
             self._acks, self._reached = Acks(), 0
 
-    def detached(self, reason: str) -> None:
+    def _detached(self, reason: str) -> None:
         """The line dials again."""
 
-    def failed(self) -> None:
+    def _failed(self) -> None:
         self.inbox.end(None if self.is_closed else self.line.failure)
 
 
@@ -214,6 +232,7 @@ class DurableSubscription(Subscription):
         self.name = session.name
         self.auto_ack = auto_ack
         self._session = session
+        session.reader = weakref.ref(self)
         self._unacknowledged: list[DurableEvent] = []  # those that auto_ack is for
 
     async def __anext__(self) -> DurableEvent:
@@ -249,15 +268,14 @@ class DurableSubscription(Subscription):
 
     async def close(self) -> None:
         """Detach: the session waits for whoever asks for it next, with what was not acknowledged."""
-        await self._session.detach()
-        self._client._detached(self._session)
+        await self._client._detach(self._session)
 
     async def forget(self) -> None:
         """End the session for good: the broker forgets the subscription and what waits for it."""
         try:
             await self._session.forget()
         finally:
-            self._client._detached(self._session)
+            await self._client._detach(self._session)
 
     async def __aenter__(self) -> DurableSubscription:
         await self._session.open()

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from roost.broker.client import Client as Machine
 from roost.broker.client import ClientConfig
@@ -67,26 +67,21 @@ class Dials(Protocol):
     def lost(self, now: float) -> None: ...
 
 
-class Owner(Protocol):
-    """Whom a line is for."""
+class Owner(NamedTuple):
+    """Whom a line is for: what they want to be told."""
 
-    def handed(self, publication: Publication, names: Sequence[str], number: int) -> None:
-        """An event, for these subscriptions."""
-
-    def dropped(self, count: int) -> None:
-        """So many events were not kept for us."""
-
-    def refused(self, request: str, reason: str) -> None:
-        """A request was not carried out."""
-
-    def attached(self, resumed: bool) -> None:
-        """A session goes on, or has begun."""
-
-    def detached(self, reason: str) -> None:
-        """The connection is gone; the session goes on when there is another."""
-
-    def failed(self) -> None:
-        """It is over: see `Line.failure`."""
+    # An event, for the subscriptions of these names, and its number.
+    handed: Callable[[Publication, Sequence[str], int], None]
+    # So many events were not kept for us.
+    dropped: Callable[[int], None]
+    # A request was not carried out: its id, and why.
+    refused: Callable[[str, str], None]
+    # A session goes on, or (False) has begun.
+    attached: Callable[[bool], None]
+    # The connection is gone, and why; the session goes on when there is another.
+    detached: Callable[[str], None]
+    # It is over: see `Line.failure`.
+    failed: Callable[[], None]
 
 
 class Lookup(Machine):
@@ -323,13 +318,14 @@ class Line:
         self, is_so: Callable[[], bool], timeout_s: float | None, what: Callable[[], str]
     ) -> None:
         """Wait until something is so. NotInTime says `what` is not; other errors, why it can't be."""
-        deadline = None if timeout_s is None else self.loop.time() + timeout_s
+        since = self.loop.time()
+        deadline = None if timeout_s is None else since + timeout_s
         while not is_so():
             self.check()
             now = self.loop.time()
             if deadline is not None and now >= deadline:
                 raise NotInTime(f"{self._dialler.broker}: {what()} after {timeout_s:g} s")
-            self._check_stalled(now)
+            self._check_stalled(now, since)
             waiter = self.loop.create_future()
             self._waiters.append(waiter)
             look_s = LOOK_S if deadline is None else min(LOOK_S, deadline - now)
@@ -368,9 +364,10 @@ class Line:
         if self.connection is not None and self.is_attached:
             self.connection.pause_reading()
 
-    def _check_stalled(self, now: float) -> None:
+    def _check_stalled(self, now: float, since: float) -> None:
+        """Whether somebody who waits since then waits in vain."""
         for inbox in self._full:
-            if now - inbox.read_at > inbox.stalled_s:
+            if now - max(inbox.read_at, since) > inbox.stalled_s:
                 raise Stalled(
                     f"{self._dialler.broker}: acknowledgements wait behind {len(inbox):,} events for"
                     f" {inbox.title}, which nobody has read for {inbox.stalled_s:g} s"

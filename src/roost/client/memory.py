@@ -48,6 +48,7 @@ class MemoryBroker:
             BrokerConfig(broker=name or "memory", incarnation=secrets.token_hex(8)),
             dial=_never,
             persist=_never,
+            fetch=_never,
         )
         self.shell.handle(Started())
         self._brokers_here = brokers

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import uvloop
 
-from roost.client.client import HASTE_S, Advertised, Client, State
+from roost.client.client import HASTE_S, Client, State
 from roost.client.durable import DurableSubscription
 from roost.client.errors import ClientError, Closed, NotInTime, Refused
 from roost.client.event import SyncEvent
 from roost.client.outgoing import Checked
+from roost.client.publishing import Advertised
 from roost.client.subscription import Subscription
 from roost.language import Advertisement, Filter, Value
 from roost.language import Subscription as Interest
@@ -199,15 +200,29 @@ class SyncClient:
 
     @property
     def name(self) -> str:
+        """What others know it by."""
         return self._client.name
 
     @property
     def url(self) -> str:
+        """Where it connects to."""
         return self._client.url
 
     @property
     def state(self) -> State:
+        """See `Client.state`."""
         return self._client.state
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many events the broker has not acknowledged."""
+
+        async def count() -> int:
+            return len(self._queue) + self._client.unacknowledged
+
+        if self._thread is None:
+            return len(self._queue) + self._client.unacknowledged
+        return self._thread.run(count())
 
     # --- beginning and end --------------------------------------------------------------------------
 

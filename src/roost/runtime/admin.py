@@ -331,6 +331,10 @@ def _session(session: Session) -> dict[str, Any]:
         "advertisements": len(session.advertisements),
         "waiting": len(session.channel.data.outbox),
         "held_bytes": session.held_bytes,
+        "open": session.open,
+        "spilled": session.channel.data.spilled,
+        "fetching": session.fetching,
+        "numbers": [session.channel.data.acked, session.released, session.channel.data.sent],
         "dropped": session.dropped,
     }
 

@@ -21,8 +21,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roost.broker.commands import Persist
+from roost.broker.commands import Fetch, Persist
 from roost.broker.events import (
+    Fetched,
     Identified,
     LinkAdded,
     LinkOpened,
@@ -112,6 +113,7 @@ class BrokerServer:
             modules=[self.recorder],
             dial=self._dial,
             persist=self._persist,
+            fetch=self._fetch,
             record=self.recorder.decided,
             refused=self.refused,
         )
@@ -325,6 +327,16 @@ class BrokerServer:
             self._choke(False)
         if self._store.is_full != self.shell.machine.store_is_full:
             self.shell.handle(StoreFilled(self._store.is_full))
+
+    def _fetch(self, fetch: Fetch) -> None:
+        assert self._store is not None
+        numbers = range(fetch.first, fetch.first + fetch.count)
+
+        def done(messages: list[Any]) -> None:
+            event = Fetched(fetch.key, fetch.first, messages)
+            self.shell.loop.call_soon_threadsafe(self.shell.handle, event)
+
+        self._store.read([("out", *fetch.key, number) for number in numbers], done)
 
     def _choke(self, choked: bool) -> None:
         self.choked = choked

@@ -18,6 +18,7 @@ from roost.broker.commands import (
     Close,
     Command,
     Deliver,
+    Fetch,
     OpenLink,
     PauseReading,
     Persist,
@@ -64,6 +65,7 @@ class Shell:
         modules: Sequence[Module] = (),
         dial: Callable[[str], None],
         persist: Callable[[Persist], None],
+        fetch: Callable[[Fetch], None] = lambda _: None,
         record: Callable[[Record], None] = lambda _: None,
         refused: Callable[[int, str, str], None] = lambda *_: None,
     ) -> None:
@@ -74,6 +76,7 @@ class Shell:
         self.bytes_out = 0
         self._dial = dial
         self._persist = persist
+        self._fetch = fetch
         self._record = record
         self._refused = refused
         self._ids = 0
@@ -161,6 +164,8 @@ class Shell:
             self._cancel_timer(command.name)
         elif isinstance(command, Persist):
             self._persist(command)
+        elif isinstance(command, Fetch):
+            self._fetch(command)
         elif isinstance(command, OpenLink):
             self._dial(command.broker)
         elif isinstance(command, Close):

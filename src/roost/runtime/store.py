@@ -23,7 +23,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,14 @@ from msgspec import Struct
 
 from roost.broker.commands import StoreKey
 from roost.runtime.store_file import StoreFile, damaged, in_words
-from roost.runtime.store_format import Batch, StoreError, Unfolded, pack_writes, unpack_key
+from roost.runtime.store_format import (
+    Batch,
+    StoreError,
+    Unfolded,
+    pack_key,
+    pack_writes,
+    unpack_key,
+)
 from roost.wire import WireError, unpack_record
 
 __all__ = ["Store", "StoreCounters", "StoreError"]
@@ -91,6 +98,9 @@ class Store:
         self._changed = threading.Condition(self._lock)
         self._unfolded = Unfolded()
         self._waiting: deque[Batch] = deque()
+        self._reads: list[
+            tuple[list[bytes], dict[bytes, bytes], Callable[[list[Any]], object]]
+        ] = []
         self._accepted_bytes = 0
         self._safe_bytes = 0  # of those
         self._idle = False  # the thread waits for something to do
@@ -124,9 +134,22 @@ class Store:
     # --- for the event loop -------------------------------------------------------------------------
 
     def load(self) -> dict[StoreKey, Any]:
-        """All records, in the order in which their keys were first written. Once, before any `write`."""
+        """All records, in the order in which their keys were first written. Once, before any `write`.
+
+        StoreError if it is damaged; it is closed then.
+        """
         if self._thread is not None:
             raise RuntimeError("a store is loaded once")
+        try:
+            records = self._read()
+        except BaseException:
+            self.close()
+            raise
+        self._thread = threading.Thread(target=self._run, name="store", daemon=True)
+        self._thread.start()
+        return records
+
+    def _read(self) -> dict[StoreKey, Any]:
         unfolded = self._unfolded
         records: dict[StoreKey, Any] = {}
         try:
@@ -142,8 +165,6 @@ class Store:
                     records[unpack_key(key)] = unpack_record(record)
         except (ValueError, WireError) as error:
             raise damaged(self._file.path, f"a record is unreadable: {error}") from error
-        self._thread = threading.Thread(target=self._run, name="store", daemon=True)
-        self._thread.start()
         return records
 
     def write(self, token: int, writes: Mapping[StoreKey, Any]) -> None:
@@ -162,6 +183,15 @@ class Store:
             if self._idle:
                 self._idle = False
                 self._changed.notify()
+
+    def read(self, keys: Sequence[StoreKey], done: Callable[[list[Any]], object]) -> None:
+        """Read records that are there: `done(values)`, on the store's own thread. It must not raise."""
+        packed = [pack_key(key) for key in keys]
+        with self._lock:
+            found = self._unfolded.found(packed)
+            self._reads.append((packed, found, done))
+            self._idle = False
+            self._changed.notify()
 
     def close(self) -> None:
         """Make safe what is not, and let go of the file. StoreError if that could not be done."""
@@ -236,13 +266,19 @@ class Store:
         self._failed = None
         while True:
             with self._lock:
-                while not self._waiting and not self._closing:
+                while not (self._waiting or self._reads or self._closing):
                     self._idle = True
                     self._changed.wait()
                 self._idle = False
-                if not self._waiting:
-                    break
-                batch = self._waiting.popleft()
+                batch = self._waiting.popleft() if self._waiting else None
+                reads, self._reads = self._reads, []
+            for read in reads:
+                if not self._answer(*read):
+                    return
+            if batch is None:
+                if reads:
+                    continue
+                break
             if not self._commit(batch):
                 return
             if self._file.log_bytes >= self._fold_bytes and not self._fold():
@@ -250,6 +286,17 @@ class Store:
         if self._file.log_bytes:
             self._fold()
             self._failed = None  # if it failed: it would have been tidier, but nothing is lost
+
+    def _answer(
+        self, keys: list[bytes], found: dict[bytes, bytes], done: Callable[[list[Any]], object]
+    ) -> bool:
+        """Answer a `read`: from what is not folded, as it was then, or from kv, where all else is by now."""
+
+        def look() -> None:
+            records = found | self._file.records([key for key in keys if key not in found])
+            done([unpack_record(records[key]) for key in keys])
+
+        return self._until_done(look)
 
     def _commit(self, batch: Batch) -> bool:
         begun = time.monotonic()

@@ -20,7 +20,7 @@ import os
 import secrets
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -88,6 +88,8 @@ class StoreFile:
     @classmethod
     def open(cls, path: Path) -> StoreFile:
         """The store of that name, or a new one; StoreError if it can't be had or is damaged."""
+        # As SQLite does, so that we look for the files beside it where they are.
+        path = Path(os.path.realpath(path))
         lock = _locked(path)
         connection = None
         try:
@@ -144,6 +146,22 @@ class StoreFile:
                 yield key, record
         if count != self._records:
             raise damaged(self.path, f"kv has {count:,} rows and should have {self._records:,}")
+
+    def records(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The records of these keys, all of which are in kv."""
+        found: dict[bytes, bytes] = {}
+        for chunk in _chunks(keys):
+            rows = self._connection.execute(
+                f"SELECT key, value, crc FROM kv WHERE key IN ({_marks(len(chunk), '?')})", chunk
+            ).fetchall()
+            for key, record, crc in rows:
+                if crc != row_crc(key, record):
+                    raise damaged(self.path, "the checksum of a row of kv is wrong")
+                found[key] = record
+        if len(found) < len(keys):
+            missing = len(keys) - len(found)
+            raise damaged(self.path, f"{missing:,} records that should be in kv are not there")
+        return found
 
     def logged(self) -> Iterator[Iterable[Packed]]:
         """What was written since, a commit at a time."""
@@ -353,10 +371,12 @@ def _create(path: Path) -> None:
 
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        f"file:{quote(os.fspath(path.absolute()))}?mode=rw",
+        f"file:{quote(os.fspath(path))}?mode=rw",
         uri=True,
         isolation_level=None,
         timeout=0,
+        # Those of a fold are large, and of any length.
+        cached_statements=16,
         # Opened and closed by one thread, used by another in between.
         check_same_thread=False,
     )

@@ -30,9 +30,6 @@ FORMAT_VERSION: Final = 1
 # What a transaction counts for beside its bytes: none waits for free.
 TRANSACTION_BYTES: Final = 8
 
-# What a transaction counts for beside its bytes: none waits for free.
-TRANSACTION_BYTES: Final = 8
-
 pack_key = msgpack.Encoder().encode
 unpack_key = msgpack.Decoder(tuple[str | int, ...]).decode
 
@@ -152,6 +149,15 @@ class Unfolded:
                 grown += len(record) + len(key) if old is None else len(record) - len(old)
                 fresh[key] = record
         self.retained_bytes += grown
+
+    def found(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """The records of those keys that are not in kv as they are."""
+        found = {}
+        for key in keys:
+            record = self.fresh.get(key) or self.changed.get(key)
+            if record is not None:
+                found[key] = record
+        return found
 
     def fold(self) -> Fold:
         """What there is to do; from here on kv is taken to have it."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
 import time
 
 import roost
@@ -24,11 +25,16 @@ REPORT_EVERY = 1_000
 PENDING_MAX = 4_000
 
 
-async def told_to_stop(stop: asyncio.Event) -> None:
+def watch_input(stop: asyncio.Event) -> None:
     """Whoever started us closes our input when it is enough."""
     loop = asyncio.get_running_loop()
-    await loop.run_in_executor(None, sys.stdin.read)
-    stop.set()
+
+    def watch() -> None:
+        sys.stdin.read()
+        loop.call_soon_threadsafe(stop.set)
+
+    # Nobody waits for it: an error should end us at once.
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def report(published: int, acknowledged: int, *, done: bool = False) -> None:
@@ -38,7 +44,7 @@ def report(published: int, acknowledged: int, *, done: bool = False) -> None:
 
 async def main(url: str, events_per_s: float) -> None:
     stop = asyncio.Event()
-    watching = asyncio.create_task(told_to_stop(stop))
+    watch_input(stop)
     async with roost.connect(url, timeout_s=PATIENCE_S, pending_max=PENDING_MAX) as client:
         await client.advertise(f"class = '{CLASS}'")
         number, began = 0, time.monotonic()
@@ -50,10 +56,9 @@ async def main(url: str, events_per_s: float) -> None:
             number += 1
             await client.publish({"class": CLASS, "number": number}, payload=PAYLOAD)
             if number % REPORT_EVERY == 0:
-                report(number, client.acknowledged)
+                report(number, client._line.machine.accepted)
         await client.flush(PATIENCE_S)
-        report(number, client.acknowledged, done=True)
-    await watching
+        report(number, client._line.machine.accepted, done=True)
 
 
 if __name__ == "__main__":

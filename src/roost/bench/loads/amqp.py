@@ -85,6 +85,7 @@ class RabbitMq(PrivateServer):
             "RABBITMQ_CONF_ENV_FILE": str(folder / "none.conf"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
             "RABBITMQ_PID_FILE": str(folder / "pid"),
+            "RUNNING_UNDER_SYSTEMD": "yes",  # which means without a shell in between
         }
         # The server of Erlang's names: of its own, because Erlang would start one that stays.
         names = installed("epmd", "erlang-base")

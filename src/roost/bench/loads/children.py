@@ -12,8 +12,12 @@ acknowledges, by how much may be unacknowledged.
 from __future__ import annotations
 
 import gc
+import multiprocessing
+import os
 import select
+import signal
 import socket
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -134,14 +138,23 @@ def _freeze() -> None:
 
 
 def _reporting_failures(pipe: Connection, run: Callable[[], None]) -> None:
+    # A person who interrupts means the bench, which ends its children.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_bench, daemon=True).start()
     try:
         run()
-    except EOFError:
-        return  # the bench is gone
     except BlockingIOError:
         pipe.send(Failed(f"the server was silent for {PATIENCE_S:.0f} s\n{traceback.format_exc()}"))
     except Exception:
         pipe.send(Failed(traceback.format_exc()))
+
+
+def _end_with_bench() -> None:
+    """If that is killed, it can't end its children."""
+    bench = multiprocessing.parent_process()
+    if bench is not None:
+        bench.join()
+        os._exit(1)
 
 
 # --- the publisher --------------------------------------------------------------------------------
@@ -201,7 +214,7 @@ class Publisher:
                 # All that are due by now: a sleep may take longer than it is from one to the next.
                 due = int((now - start) * rate) + 1 - sent
                 if due <= 0:
-                    time.sleep(start + sent / rate - now)
+                    time.sleep(max(0.0, start + sent / rate - now))
                     continue
                 count = min(count, due)
                 self._glance_at_acknowledgements()

@@ -59,9 +59,12 @@ def _play(server: Server, driver: Driver, scenario: Scenario, credit: Path) -> R
         received = subscribers.answer(Received, PATIENCE_S)
         used_s = cpu_s(server.pids) - before_s
         publisher.tell("report")
-    finally:
-        subscribers.end()
-        publisher.end()
+    except BaseException:
+        for child in (subscribers, publisher):
+            child.end(within_s=0)
+        raise
+    for child in (subscribers, publisher):
+        child.end(within_s=END_S)
     return result_of(scenario, published, received, used_s)
 
 
@@ -130,10 +133,10 @@ class Child:
         assert isinstance(said, kind), f"the {self._name} said {said!r}"
         return said
 
-    def end(self) -> None:
+    def end(self, within_s: float) -> None:
         """Wait for its end, or make it."""
         self._pipe.close()
-        self._process.join(END_S)
+        self._process.join(within_s)
         if self._process.is_alive():
             self._process.kill()
             self._process.join()

@@ -42,6 +42,12 @@ def installed(program: str, package: str, places: Sequence[str] = ()) -> str:
     return found
 
 
+def _leash() -> list[str]:
+    """What ends a process with the bench, even if that is killed; where the system has it."""
+    found = shutil.which("setpriv")
+    return [found, "--pdeathsig", "TERM", "--"] if found else []
+
+
 class Processes:
     """What a server is made of: a folder of its own, and processes that end with it."""
 
@@ -57,7 +63,7 @@ class Processes:
         """Start a process, with these variables besides the usual. What it says is kept for failures."""
         with (self.folder / "log").open("ab") as log:
             process = subprocess.Popen(
-                command,
+                [*_leash(), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

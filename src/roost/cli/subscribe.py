@@ -1,0 +1,162 @@
+"""`roost subscribe`: the events that match a filter, as lines of JSON."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roost.cli.console import filter_argument, json_value, warn
+from roost.cli.publish import (
+    CONNECT_S,
+    AuthorityOption,
+    CertificateOption,
+    KeyOption,
+    TokenOption,
+    UrlOption,
+    UserOption,
+    tls_of,
+)
+
+if TYPE_CHECKING:
+    from roost.client import Client, ReceivedEvent, Subscription
+
+EXAMPLES = """\b
+One line of JSON an event, with what came along, if anything did:
+  {"id": "...", "published_at": 1760000000.0, "attributes": {...}, "payload": "...", "headers": {...}}
+A payload that is no text is "payload_base64". Ctrl-C ends it.
+With --durable NAME, what comes while nobody is reading is kept for the next one of that name.
+Exit codes: 0 done, 1 fewer than --count came, 2 bad input, or the broker can't be reached or refuses.
+
+\b
+Examples:
+  roost subscribe "class = 'STOCK' and volume > 300000"
+  roost subscribe "*" --count 10 --timeout 60 > sample.ndjson
+  roost subscribe "class = 'ORDER'" --durable billing | ./bill
+"""
+
+EXIT_TOO_FEW = 1
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("subscribe", epilog=EXAMPLES)(subscribe)
+
+
+def subscribe(
+    filter_: Annotated[
+        str, typer.Argument(metavar="FILTER", help="What to ask for; * is everything.")
+    ],
+    count: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="End after so many events.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0.0, metavar="S", help="End after so many seconds.")
+    ] = None,
+    durable: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Go on where the last one of it ended.")
+    ] = None,
+    url: UrlOption = None,
+    user: UserOption = None,
+    token: TokenOption = None,
+    authority: AuthorityOption = None,
+    certificate: CertificateOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Print the events that match a filter, as they come."""
+    import uvloop
+
+    from roost.client import connect
+
+    filter_argument("FILTER", filter_)
+    tls = tls_of(authority, certificate, key)
+    client = connect(url, user=user, token=token, tls=tls, name="subscribe", timeout_s=CONNECT_S)
+    printed = uvloop.run(until_told(client, filter_, count, timeout, durable))
+    if count is not None and printed < count:
+        raise typer.Exit(EXIT_TOO_FEW)
+
+
+async def until_told(
+    client: Client, filter_: str, count: int | None, timeout_s: float | None, durable: str | None
+) -> int:
+    """Print events until there were enough, time is over, or a signal comes; how many."""
+    import asyncio
+
+    printer = Printer(count)
+    loop = asyncio.get_running_loop()
+    work = loop.create_task(printer.work(client, filter_, durable))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, work.cancel)
+    try:
+        await asyncio.wait((work,), timeout=timeout_s)
+        work.cancel()
+        await asyncio.wait((work,))
+        if not work.cancelled():
+            work.result()
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+    return printer.printed
+
+
+class Printer:
+    """Prints events, as many as there are at a time."""
+
+    def __init__(self, count: int | None) -> None:
+        self.printed = 0
+        self._count = count
+
+    async def work(self, client: Client, filter_: str, durable: str | None) -> None:
+        from roost.client import NotInTime
+
+        async with client:
+            subscription: Subscription
+            if durable is None:
+                subscription = client.subscribe(filter_)
+            else:
+                subscription = client.subscribe(filter_, durable=durable)
+            async with subscription:
+                try:
+                    await subscription.ready()
+                except NotInTime as late:
+                    warn(str(late))  # it still gets what its own broker knows of
+                else:
+                    print(f"subscribed at {client.url}", file=sys.stderr, flush=True)
+                await self._print_all(subscription)
+
+    async def _print_all(self, subscription: Subscription) -> None:
+        most = 1_000
+        while self._count is None or self.printed < self._count:
+            left = most if self._count is None else self._count - self.printed
+            events = await subscription.batch(min(most, left))
+            if not events:
+                return
+            out = sys.stdout.buffer
+            out.write(b"".join(map(line_of, events)))
+            out.flush()
+            self.printed += len(events)
+            for event in events:
+                await event.ack()
+
+
+def line_of(event: ReceivedEvent) -> bytes:
+    """An event as a line of JSON."""
+    import msgspec
+
+    said: dict[str, Any] = {
+        "id": event.id,
+        "published_at": event.published_at,
+        "attributes": {name: json_value(value) for name, value in event.attributes.items()},
+    }
+    if event.payload:
+        try:
+            said["payload"] = event.payload.decode()
+        except UnicodeDecodeError:
+            said["payload_base64"] = event.payload  # which is how msgspec writes bytes
+    if event.content_type:
+        said["content_type"] = event.content_type
+    if event.headers:
+        said["headers"] = event.headers
+    return msgspec.json.encode(said) + b"\n"

@@ -1,0 +1,232 @@
+"""What a client publishes and advertises, once its line is there.
+
+**Bounds.** It costs no task and no future an event. What has not been acknowledged is bounded, in events
+and in bytes: at a bound, whoever publishes waits until half of it is.
+
+**Advertisements** come first. A new one, also one that is derived (`advertising`), holds events back until
+every broker knows of it, or some time has passed, so that the first event reaches subscribers at the other
+end of a federation. The machine holds them, and so keeps their order.
+
+**Refusals** come later than what they refuse. Those of publications, and of advertisements that nobody waits
+for, are kept for whoever comes next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+
+from roost.broker.events import (
+    AdvertiseRequested,
+    PauseRequested,
+    ResumeRequested,
+    UnadvertiseRequested,
+)
+from roost.client.advertising import Derived
+from roost.client.errors import Refused
+from roost.client.line import Line
+from roost.client.options import Options
+from roost.client.outgoing import Checked
+from roost.language import Advertisement
+
+log = logging.getLogger("roost.client")
+
+# A publisher that never waits lets others have their turn after so many events.
+TURN_EVENTS = 256
+# How closely bytes that are not acknowledged are counted.
+BYTES_STEP = 1 << 18
+
+
+class Advertised:
+    """An advertisement of a client. It holds until it is withdrawn, or the client closed."""
+
+    def __init__(self, publishing: Publishing, name: str, advertisement: Advertisement) -> None:
+        self.filter = str(advertisement)
+        self._publishing = publishing
+        self._name = name
+        self._refusal = ""
+
+    async def withdraw(self) -> None:
+        """No event like this will be published any more; what was published still arrives."""
+        self._publishing.withdraw(self._name)
+
+    def __repr__(self) -> str:
+        return f"<Advertised {self.filter!r}>"
+
+
+class Publishing:
+    """The publishing half of a client."""
+
+    def __init__(self, line: Line, options: Options) -> None:
+        self._line = line
+        self._machine = line.machine
+        self._name = line.machine.config.client
+        self._options = options
+        self._derived: Derived | None = Derived()  # None once the application advertises itself
+        self._advertised: dict[str, Advertised] = {}
+        self._names = 0
+        self._holds = 0
+        self._refusal: tuple[str, str] | None = None  # the first of them, and ...
+        self._more_refusals = 0
+        self._turn = 0
+        # Bytes published, those that are acknowledged for certain, and steps: (number, bytes up to it).
+        self._bytes = 0
+        self._bytes_acked = 0
+        self._bytes_marked = 0
+        self._marks: deque[tuple[int, int]] = deque()
+
+    # --- events -------------------------------------------------------------------------------------
+
+    async def publish(self, checked: Checked) -> str:
+        """Publish an event; its id."""
+        self.raise_refusals()
+        request, shape, size = checked
+        self._turn += 1
+        if self._turn >= TURN_EVENTS:
+            self._turn = 0
+            await asyncio.sleep(0)
+        if self._is_full():
+            await self._room()
+        self._line.check()
+        if self._derived is not None:
+            missing = self._derived.missing(shape)
+            if missing is not None:
+                self._hold_for(*missing)
+        self._line.handle(request)
+        number = self._machine.published
+        self._bytes += size
+        if self._bytes - self._bytes_marked > BYTES_STEP:
+            self._bytes_marked = self._bytes
+            self._marks.append((number, self._bytes))
+        return f"{self._name}:{number}"
+
+    def _is_full(self) -> bool:
+        """Whether enough is on its way."""
+        lane = self._machine.channel.data
+        connection = self._line.connection
+        return (
+            lane.sent - lane.acked + len(self._machine.kept_back) >= self._options.pending_max
+            or (connection is not None and connection.congested)
+            or self._bytes - self._bytes_acked > self._options.pending_bytes_max
+        )
+
+    async def _room(self) -> None:
+        """Until there is room for several, so that not each event waits."""
+        self._count_bytes()
+        while self._is_full():
+            await self._line.until(self._has_room, None, lambda: "too much is on its way")
+
+    def _has_room(self) -> bool:
+        self._count_bytes()
+        lane = self._machine.channel.data
+        connection = self._line.connection
+        on_its_way = lane.sent - lane.acked + len(self._machine.kept_back)
+        return (
+            on_its_way * 2 <= self._options.pending_max
+            and (connection is None or not connection.congested)
+            and (self._bytes - self._bytes_acked) * 2 <= self._options.pending_bytes_max
+        )
+
+    def _count_bytes(self) -> None:
+        accepted = self._machine.accepted
+        while self._marks and self._marks[0][0] <= accepted:
+            self._bytes_acked = self._marks.popleft()[1]
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many events the broker has not acknowledged."""
+        return self._machine.published - self._machine.accepted
+
+    async def flush(self, timeout_s: float | None) -> None:
+        """Until everything up to now is acknowledged."""
+        machine, last = self._machine, self._machine.published
+        await self._line.until(
+            lambda: machine.accepted >= last and not machine.channel.control.outbox,
+            timeout_s,
+            lambda: f"{last - machine.accepted:,} events are not acknowledged",
+        )
+        self.raise_refusals()
+
+    # --- advertisements -----------------------------------------------------------------------------
+
+    async def advertise(self, advertisement: Advertisement) -> Advertised:
+        """Until all brokers know of it, or have had time enough."""
+        self._derived = None
+        self._names += 1
+        name = f"own {self._names}"
+        advertised = self._advertised[name] = Advertised(self, name, advertisement)
+        let_go = self._hold_for(name, advertisement)
+        try:
+            await self._line.until(
+                lambda: let_go.done() or bool(advertised._refusal),
+                None,
+                lambda: "the advertisement has not settled",
+            )
+        except BaseException:
+            self.withdraw(name)  # nobody has it, so nobody could
+            raise
+        if advertised._refusal:
+            raise Refused(f"the advertisement {advertised.filter!r}", advertised._refusal)
+        return advertised
+
+    def withdraw(self, name: str) -> None:
+        if self._advertised.pop(name, None) is not None:
+            self._line.handle(UnadvertiseRequested(name))
+
+    def _hold_for(self, name: str, advertisement: Advertisement) -> asyncio.Future[None]:
+        """Advertise, and hold events back until it has settled; done when they are let go."""
+        line = self._line
+        line.handle(AdvertiseRequested(name, advertisement))
+        if not self._holds:
+            line.handle(PauseRequested())
+        self._holds += 1
+        let_go: asyncio.Future[None] = line.loop.create_future()
+        late = line.loop.call_later(self._options.settle_s, self._let_go, let_go, False)
+        line.settling.ask().add_done_callback(lambda _: self._let_go(let_go, True))
+        let_go.add_done_callback(lambda _: late.cancel())
+        return let_go
+
+    def _let_go(self, let_go: asyncio.Future[None], settled: bool) -> None:
+        if let_go.done():
+            return
+        let_go.set_result(None)
+        if not settled:
+            what = "an advertisement is not known to all brokers after"
+            log.warning("%s: %s %g s; going on", self._name, what, self._options.settle_s)
+        self._holds -= 1
+        if not self._holds:
+            self._line.handle(ResumeRequested())
+        self._line.progressed()
+
+    # --- refusals -----------------------------------------------------------------------------------
+
+    def refused(self, request: str, reason: str) -> None:
+        """The broker refuses a publication or an advertisement; one that was withdrawn is no matter."""
+        if request.startswith(f"{self._name}:"):
+            self._note(f"publication {request}", reason)
+            return
+        name = self._machine.advertisement_called(request)
+        if name is None:
+            return
+        self._line.handle(UnadvertiseRequested(name))
+        advertised = self._advertised.pop(name, None)
+        if advertised is not None:
+            advertised._refusal = reason
+            return
+        if self._derived is not None:
+            self._derived.refused(name)
+        self._note("the advertisement that follows from what was published", reason)
+
+    def _note(self, request: str, reason: str) -> None:
+        if self._refusal is None:
+            self._refusal = (request, reason)
+        else:
+            self._more_refusals += 1
+
+    def raise_refusals(self) -> None:
+        """Raise what nobody has heard of."""
+        if self._refusal is not None:
+            (request, reason), self._refusal = self._refusal, None
+            others, self._more_refusals = self._more_refusals, 0
+            raise Refused(request, reason, others)

@@ -1,0 +1,236 @@
+"""The client without asyncio: the same from any thread."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from roost.client import Closed, ConnectError, NotInTime, Refused, connect_sync
+from roost.client.sync import QUEUE_MAX, LoopThread, SyncSubscription
+from roost.language import LanguageError
+from roost.runtime.server import BrokerServer
+from tests.client.support import DEADLINE_S, config, serving, url_of
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left() -> Iterator[None]:
+    yield
+    assert LoopThread._running is None
+    assert not [t for t in threading.enumerate() if t.name == "roost-client"]
+
+
+@pytest.fixture
+def server() -> Iterator[BrokerServer]:
+    """A broker in a thread of its own."""
+    started: list[BrokerServer] = []
+    ready, over = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        async with serving() as broker:
+            started.append(broker)
+            ready.set()
+            await asyncio.to_thread(over.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert ready.wait(DEADLINE_S)
+    yield started[0]
+    over.set()
+    thread.join()
+
+
+def numbers(subscription: SyncSubscription, count: int) -> list[object]:
+    return [subscription.get(DEADLINE_S / 2)["n"] for _ in range(count)]
+
+
+def test_publishing_and_reading(server: BrokerServer) -> None:
+    with connect_sync(url_of(server), name="desk") as client:
+        assert client.name.startswith("desk~")
+        assert client.url == url_of(server)
+        with client.subscribe("n >= 0") as subscription:
+            subscription.ready()
+            ids = [client.publish({"n": n}, b"p", headers={"h": "v"}) for n in range(3_000)]
+            client.flush()
+            events = []
+            for event in subscription:
+                events.append(event)
+                if len(events) == 3_000:
+                    break
+        assert [event["n"] for event in events] == list(range(3_000))
+        assert [event.id for event in events] == ids
+        assert (events[0].payload, events[0].headers) == (b"p", {"h": "v"})
+    assert client.state == "closed"
+
+
+def test_clients_of_a_process_meet_in_memory() -> None:
+    with connect_sync("memory://x") as one, connect_sync("memory://x") as two:
+        subscription = one.subscribe("n > 0")
+        subscription.ready()
+        two.publish({"n": 1})
+        assert subscription.get(DEADLINE_S)["n"] == 1
+
+
+def test_from_many_threads() -> None:
+    with connect_sync("memory://") as client:
+        subscription = client.subscribe("n >= 0")
+
+        def publish(start: int) -> list[str]:
+            return [client.publish({"n": n}) for n in range(start, start + 500)]
+
+        with ThreadPoolExecutor(8) as pool:
+            reading = [pool.submit(numbers, subscription, 500) for _ in range(4)]
+            ids = list(pool.map(publish, range(0, 2_000, 500)))
+            got = [n for each in reading for n in each.result()]
+        assert sorted(got) == list(range(2_000))  # type: ignore[type-var]
+        assert len({id_ for each in ids for id_ in each}) == 2_000
+
+
+def test_errors_are_raised_where_they_were_made() -> None:
+    with connect_sync("memory://") as client:
+        with pytest.raises(LanguageError, match="null is not a value"):
+            client.publish({"n": None})  # type: ignore[dict-item]
+        with pytest.raises(LanguageError):
+            client.subscribe("n >")
+        with pytest.raises(ValueError, match="buffer_max"):
+            client.subscribe("n > 0", buffer_max=0)
+        with pytest.raises(TypeError, match="only a durable subscription"):
+            client.subscribe("n > 0").forget()
+
+
+def test_refusals_come_with_the_next() -> None:
+    with connect_sync("memory://") as client:
+        advertised = client.advertise("n present")
+        assert advertised.filter == "n present"
+        client.publish({"x": 1})
+        with pytest.raises(Refused, match="no advertisement of this client covers it"):
+            client.flush()
+        client.flush()
+        subscription = client.subscribe("n > 0")
+        client.publish({"x": 2})
+        client.publish({"n": 3})
+        assert subscription.get(DEADLINE_S)["n"] == 3
+        with pytest.raises(Refused):
+            client.flush()
+        advertised.withdraw()
+        client.publish({"n": 4})
+        with pytest.raises(Refused):
+            client.close()
+
+
+def test_time_and_ends() -> None:
+    client = connect_sync("memory://")
+    with pytest.raises(Closed, match=r"expected `with roost.connect_sync"):
+        client.publish({"n": 1})
+    with client:
+        subscription = client.subscribe("n > 0")
+        with pytest.raises(NotInTime, match=r"no event for 'n > 0' within 0.01 s"):
+            subscription.get(0.01)
+        client.publish({"n": 1})
+        assert subscription.get()["n"] == 1
+        subscription.close()
+        assert list(subscription) == []
+        with pytest.raises(Closed):
+            subscription.get()
+    client.close()
+    with pytest.raises(Closed):
+        client.flush()
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(ConnectError), connect_sync("roost://127.0.0.1:9", timeout_s=0.1):
+        pass
+
+
+def test_durable(server: BrokerServer) -> None:
+    with connect_sync(url_of(server)) as client:
+        with client.subscribe("n >= 0", durable="d") as subscription:
+            for n in range(5):
+                client.publish({"n": n})
+            events = [subscription.get(DEADLINE_S) for _ in range(3)]
+            events[0].ack()
+            events[1].ack()
+        with client.subscribe("n >= 0", durable="d", auto_ack=True) as subscription:
+            assert numbers(subscription, 2) == [2, 3]
+        with client.subscribe("n >= 0", durable="d") as subscription:
+            assert numbers(subscription, 2) == [3, 4]
+            subscription.forget()
+        with client.subscribe("n >= 0", durable="d") as subscription:
+            subscription.ready()
+            with pytest.raises(NotInTime):
+                subscription.get(0.02)
+
+
+def test_a_fast_publisher_waits(server: BrokerServer) -> None:
+    with connect_sync(url_of(server), pending_max=100) as client:
+        for n in range(3 * QUEUE_MAX):
+            client.publish({"n": n})
+            assert len(client._queue) <= QUEUE_MAX
+        client.flush()
+        assert client._client._line is not None
+        assert client._client._line.machine.accepted == 3 * QUEUE_MAX
+
+
+def test_waiting_for_itself_is_refused() -> None:
+    seen: list[str] = []
+
+    def on_state(state: str, _: str) -> None:
+        if state == "connected":
+            try:
+                client.flush()
+            except RuntimeError as error:
+                seen.append(str(error))
+
+    client = connect_sync("memory://", on_state=on_state)
+    with client:
+        pass
+    assert seen == ["on_state can't wait for the client that calls it"]
+
+
+def test_a_broker_that_is_gone() -> None:
+    async def serve() -> str:
+        async with serving(config()) as broker:
+            await asyncio.to_thread(client_of, url_of(broker))
+        return url_of(broker)
+
+    clients = []
+
+    def client_of(url: str) -> None:
+        clients.append(connect_sync(url, timeout_s=0.2).open())
+
+    asyncio.run(serve())
+    client = clients[0]
+    client.publish({"n": 1})
+    with pytest.raises(NotInTime, match=r"events are not acknowledged after 0.2 s"):
+        client.close()
+
+
+def test_ctrl_c_ends_the_wait() -> None:
+    program = """
+        import roost
+        with roost.connect_sync("memory://") as client:
+            subscription = client.subscribe("n > 0")
+            try:
+                print("waiting", flush=True)
+                for event in subscription:
+                    pass
+            except KeyboardInterrupt:
+                client.publish({"n": 1})
+                print("got", subscription.get(30)["n"])
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        os.kill(process.pid, signal.SIGINT)
+        assert process.stdout.readline() == "got 1\n"
+        assert process.wait(DEADLINE_S) == 0
