@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from roost.broker.story import Chapter
 from roost.cli import demo
 from roost.cli import demo_federation as federation
+from roost.cli import demo_live as live
 from roost.language import contradictions
 from roost.matching import Naive
 from roost.simulation.fuzz import Scenario, fuzz
@@ -28,6 +29,16 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "SPEED_SUBSCRIPTIONS", 100)
     monkeypatch.setattr(demo, "SPEED_EVENTS", 10)
     monkeypatch.setattr(demo, "SPEED_BUDGET_S", 0.01)
+    monkeypatch.setattr(live, "EVENTS", 200)
+    monkeypatch.setattr(live, "KILLS", 1)
+    monkeypatch.setattr(live, "CHAOS_EVENTS", 2_000)
+
+
+@pytest.fixture
+def without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what comes before them."""
+    monkeypatch.setattr(live, "show_federation", lambda _: None)
+    monkeypatch.setattr(live, "show_chaos", lambda _: None)
 
 
 @pytest.mark.usefixtures("hurried")
@@ -46,6 +57,10 @@ def test_the_demo_shows_everything(roost: Roost) -> None:
         "    publish P:3 [a,3]         P -> B1\n",
         f"random scenario {federation.SEED}",
         "  checked         lost 0, doubled 0, reordered 0, unwanted 0,",
+        "seven brokers are up and linked",
+        "and got 100, each once and in order",
+        "kill -9 of B0",
+        "durable subscribers: 0 lost, 0 doubled, 0 out of order",
         "What to try next",
         "roost match --subscriptions subscriptions.ndjson --events events.ndjson",
         f"roost sim fuzz --first {federation.SEED} --seeds 1",
@@ -54,7 +69,7 @@ def test_the_demo_shows_everything(roost: Roost) -> None:
     assert max(map(len, ran.out.splitlines())) <= 110
 
 
-@pytest.mark.usefixtures("hurried")
+@pytest.mark.usefixtures("hurried", "without_processes")
 def test_a_narrow_window_is_no_trouble(roost: Roost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     assert roost("demo").code == 0
@@ -104,7 +119,7 @@ def test_the_scenario_is_worth_showing() -> None:
     assert federation.inventory(statements)[0].endswith(" brokers")
 
 
-@pytest.mark.usefixtures("hurried")
+@pytest.mark.usefixtures("hurried", "without_processes")
 def test_what_checkers_find_is_shown(roost: Roost, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(seed: int) -> tuple[Scenario, World, Checks]:
         scenario, world, checks = fuzz(seed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,6 +49,11 @@ class WatchedFile(StoreFile):
     def checkpoint(self) -> None:
         self._step("checkpoint", lambda: StoreFile.checkpoint(self))
 
+    def records(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        found: dict[bytes, bytes] = {}
+        self._step("records", lambda: found.update(StoreFile.records(self, keys)))
+        return found
+
     def _step(self, name: str, step: Callable[[], None]) -> None:
         # By the thread that writes, which therefore doesn't write meanwhile.
         self.bench.crash_before()
@@ -80,6 +85,8 @@ class Bench:
         self.state: dict[StoreKey, Any] = {}
         self.history: list[State] = [[]]  # by token
         self.safe: list[int] = [0]  # tokens that were said to be safe
+        self.reads: list[tuple[list[Any], list[Any]]] = []
+        self.asked = 0
         self.fault: Exception | None = None
         self.faulty: tuple[str, ...] = ("append", "fold", "checkpoint")
         self.failures = 0
@@ -112,7 +119,25 @@ class Bench:
         self.store.write(token, writes)
         return token
 
+    def read(self, *keys: StoreKey) -> None:
+        """Ask for these; `reads` has what should come, and what came, once it has."""
+        expected = [self.state.get(key) for key in keys]
+        self.asked += 1
+
+        def done(values: list[Any]) -> None:
+            with self._said:
+                self.reads.append((expected, values))
+                self._said.notify_all()
+
+        self.store.read(keys, done)
+
+    def check_reads(self) -> None:
+        self.wait_until(lambda: len(self.reads) == self.asked)
+        for expected, values in self.reads:
+            assert values == expected
+
     def reopen(self) -> None:
+        self.check_reads()
         self.store.close()
         assert self.safe[-1] == len(self.history) - 1
         assert list(self.open().items()) == self.history[-1]
@@ -174,7 +199,7 @@ class Bench:
 
     def crash_after(self, step: str) -> None:
         """Keep what a crash now would leave."""
-        if self._crash_folder is not None:
+        if self._crash_folder is not None and step != "records":
             folder = self._crash_folder / str(len(self.crashes))
             folder.mkdir(parents=True)
             copied = copy_store(self.path, folder)

@@ -34,9 +34,8 @@ def out(number: int) -> StoreKey:
 # --- anything, with crashes everywhere --------------------------------------------------------------
 
 # Few keys, so that they meet themselves again; of one word, and of several.
-KEYS: st.SearchStrategy[StoreKey] = st.sampled_from(
-    [("a",), ("b",), ("out", "link", "B2", 1, 7), ("out", "link", "B2", 1, 2**40)]
-)
+FEW: tuple[StoreKey, ...] = (("a",), ("b",), out(7), out(2**40))
+KEYS = st.sampled_from(FEW)
 VALUES = st.one_of(st.none(), st.integers(0, 9), st.sampled_from(["", "x" * 300, [], (1, "a")]))
 TRANSACTIONS = st.dictionaries(KEYS, VALUES, min_size=1, max_size=4)
 # Mostly transactions, so that some are committed together.
@@ -55,7 +54,7 @@ def test_whatever_happens_the_state_is_one_that_was_and_no_older_than_promised(
     token that is not in it; a fold that forgets the log's rows, deletes them without their content, or
     counts what waits as safe without writing it; a key that keeps its place when it is deleted and put
     again, in one commit, across two, or across a fold; one that loses its place when it is changed;
-    a log whose rows are replayed onto a state that has them already.
+    a log whose rows are replayed onto a state that has them already; a read that finds what came later.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -67,6 +66,7 @@ def test_whatever_happens_the_state_is_one_that_was_and_no_older_than_promised(
                     bench.write(step)
                     # It takes the first for itself, and what comes meanwhile together.
                     bench.wait_held()
+                    bench.read(*FEW)
                     continue
                 bench.release()
                 bench.wait_safe()
@@ -75,6 +75,7 @@ def test_whatever_happens_the_state_is_one_that_was_and_no_older_than_promised(
                 bench.hold()
             bench.release()
             bench.wait_safe()
+            bench.check_reads()
             assert bench.store.retained_bytes == retained(bench)
             assert bench.store.backlog_bytes == 0
         assert list(load(bench.path).items()) == bench.history[-1]
@@ -232,6 +233,67 @@ def test_only_the_last_of_several_writes_is_written(tmp_path: Path) -> None:
         assert ids == 2
         # The deletions of keys that nobody has seen could be left out too; they cost a key each.
         assert size < 20_000
+
+
+# --- reading one by one -----------------------------------------------------------------------------
+
+
+def test_reading_what_is_in_kv_and_what_is_not(tmp_path: Path) -> None:
+    with Bench(tmp_path / "store") as bench:
+        bench.write({out(number): (quote(), number) for number in range(1_200)})
+        bench.reopen()
+        bench.write({out(1): "changed", out(2): None, out(2_000): "fresh"})
+        bench.read(*map(out, range(1_300)), out(2_000), out(1))
+        bench.read()
+        bench.check_reads()
+        assert bench.reads[0][1][1:3] == ["changed", None]
+
+
+def test_a_read_finds_what_was_there_when_it_was_asked_for(tmp_path: Path) -> None:
+    """Also if it is deleted, and folded, before the thread comes to it."""
+    with Bench(tmp_path / "store", fold_bytes=TINY_FOLD) as bench:
+        bench.write({out(1): 1, out(2): 1})
+        bench.wait_safe()
+        bench.wait_until(lambda: bench.store.counters.folds == 1)
+        bench.hold()
+        bench.write({("sent",): 1})
+        bench.wait_held()
+        bench.read(out(1), out(2))
+        bench.write({out(1): None, out(2): 2})
+        bench.read(out(1), out(2))
+        bench.release()
+        bench.check_reads()
+        assert [values for _, values in bench.reads] == [[1, 1], [None, 2]]
+        bench.wait_safe()
+        assert not bench.store.trouble
+
+
+def test_a_read_that_fails_is_tried_again(tmp_path: Path) -> None:
+    with Bench(tmp_path / "store") as bench:
+        bench.write({out(1): 1})
+        bench.reopen()
+        bench.faulty, bench.fault = ("records",), sqlite3.OperationalError("disk I/O error")
+        bench.read(out(1))
+        bench.wait_failures(3)
+        assert "disk I/O error" in bench.store.trouble
+        bench.fault = None
+        bench.check_reads()
+        bench.wait_until(lambda: not bench.store.trouble)
+
+
+def test_a_read_that_fails_when_the_store_closes_keeps_nothing_else_from_the_disk(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path / "store")
+    bench.write({out(1): 1})
+    bench.reopen()
+    bench.faulty, bench.fault = ("records",), sqlite3.OperationalError("disk I/O error")
+    bench.read(out(1))
+    bench.wait_failures(1)
+    bench.write({out(2): 2})
+    bench.store.close()
+    assert not bench.reads
+    assert list(load(bench.path).items()) == bench.history[-1]
 
 
 # --- how it is used ---------------------------------------------------------------------------------

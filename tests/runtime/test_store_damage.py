@@ -248,6 +248,25 @@ def test_damage_that_shows_when_it_is_folded(tmp_path: Path) -> None:
             bench.store.close()
 
 
+def test_damage_that_shows_when_it_is_read(tmp_path: Path) -> None:
+    with Bench(tmp_path / "store") as bench:
+        bench.write({("kept", number): 1 for number in range(3)})
+        bench.reopen()
+        bench.file.sqlite("UPDATE kv SET crc = 0 WHERE rowid = 2")
+        bench.file.sqlite("DELETE FROM kv WHERE rowid = 3")
+        bench.read(("kept", 1))
+        bench.wait_failures(1)
+        assert "damaged: the checksum of a row of kv is wrong" in bench.store.trouble
+    bench = Bench(tmp_path / "other")
+    bench.write({("kept", 1): 1})
+    bench.reopen()
+    bench.file.sqlite("DELETE FROM kv")
+    bench.read(("kept", 1))
+    bench.wait_failures(1)
+    assert "damaged: 1 records that should be in kv are not there" in bench.store.trouble
+    bench.close()
+
+
 # --- not a store ------------------------------------------------------------------------------------
 
 

@@ -39,6 +39,9 @@ NEXT = """\
   roost sim run tree.workload --until 60 --faults all
   roost sim fuzz --first {seed} --seeds 1
   roost topology draw peer:3x4
+  roost up tree --brokers 7, roost top, roost down
+  roost broker, and in other terminals: roost subscribe "volume > 300000", roost publish volume=400000
+  roost chaos
   roost --help"""
 
 
@@ -55,6 +58,7 @@ def demo(
 ) -> None:
     """Show what Roost does: match a few quotes, explain, measure, and run federations."""
     from roost.cli import demo_federation as federation
+    from roost.cli import demo_live as live
 
     console = people()
     if save is not None:
@@ -70,6 +74,8 @@ def demo(
     show_speed(console)
     federation.show_figure(console, text(federation.FIGURE))
     federation.show_faults(console)
+    live.show_federation(console)
+    live.show_chaos(console)
     show_next(console)
 
 

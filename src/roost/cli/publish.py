@@ -142,16 +142,15 @@ def publish_all(client: SyncClient, lines: Iterator[tuple[str, Line]], rate: flo
             except LanguageError as bad:
                 raise UserError(f"{where}: {bad}") from None
             published += 1
+    except Refused as error:
+        trouble, refused = error, 1 + error.others
     except UserError as error:
         trouble = error
-    for _ in range(2):  # what was refused is said once
-        try:
-            client.flush()
-        except Refused as error:
-            refused += 1 + error.others
-            trouble = trouble or error
-    if isinstance(trouble, Refused) and not refused:
-        refused = 1 + trouble.others
+    try:
+        client.flush()
+    except Refused as error:
+        trouble = trouble or error
+        refused += 1 + error.others
     acknowledged = published - client.unacknowledged - refused
     events = "event" if acknowledged == 1 else "events"
     print(f"{acknowledged:,} {events} acknowledged", file=sys.stderr)

@@ -241,6 +241,8 @@ class SyncClient:
         if self._thread is not None:
             try:
                 self._thread.run(self._close(timeout_s))
+            except Refused as error:
+                self._note(error)
             finally:
                 self._end()
             self._raise_trouble()
@@ -313,7 +315,10 @@ class SyncClient:
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Until the broker has acknowledged everything; see `Client.flush`."""
-        self._live().run(self._flush(timeout_s))
+        try:
+            self._live().run(self._flush(timeout_s))
+        except Refused as error:
+            self._note(error)
         self._raise_trouble()
 
     async def _flush(self, timeout_s: float | None) -> None:
@@ -324,6 +329,12 @@ class SyncClient:
         trouble, self._trouble = self._trouble, None
         if trouble is not None:
             raise trouble
+
+    def _note(self, error: Refused) -> None:
+        """Keep a refusal for whoever comes next, together with those that wait for the same."""
+        if isinstance(first := self._trouble, Refused):
+            error = Refused(first.request, first.reason, first.others + 1 + error.others)
+        self._trouble = error
 
     def _start_draining(self) -> None:
         self._drained = asyncio.Event()
@@ -342,7 +353,7 @@ class SyncClient:
                 try:
                     await self._client._publish(checked)
                 except Refused as error:
-                    self._trouble = error  # of an earlier one: this one still has to go
+                    self._note(error)  # of an earlier one: this one still has to go
                     continue
                 with self._lock:
                     self._queue.popleft()

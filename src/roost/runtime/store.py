@@ -2,6 +2,7 @@
 
     load     the state that the last transaction left, or a StoreError that says why it can't be had
     write    one transaction; returns at once
+    read     some records, for a broker that doesn't keep all of them in memory
     on_safe  called when everything up to that transaction is on the disk
     close    makes safe what is not yet
 
@@ -24,8 +25,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -74,6 +76,15 @@ class StoreCounters(Struct):
         return self.committed_transactions / self.commits if self.commits else 0.0
 
 
+class Read(NamedTuple):
+    """Somebody who waits for records: those that were not in kv when they were asked for, and the others."""
+
+    keys: list[bytes]
+    found: dict[bytes, bytes]
+    in_kv: list[bytes]
+    done: Callable[[list[Any]], object]
+
+
 class Store:
     """A store that is open. All but what the thread does is for one thread, that of the event loop."""
 
@@ -98,9 +109,7 @@ class Store:
         self._changed = threading.Condition(self._lock)
         self._unfolded = Unfolded()
         self._waiting: deque[Batch] = deque()
-        self._reads: list[
-            tuple[list[bytes], dict[bytes, bytes], Callable[[list[Any]], object]]
-        ] = []
+        self._reads: list[Read] = []
         self._accepted_bytes = 0
         self._safe_bytes = 0  # of those
         self._idle = False  # the thread waits for something to do
@@ -185,13 +194,17 @@ class Store:
                 self._changed.notify()
 
     def read(self, keys: Sequence[StoreKey], done: Callable[[list[Any]], object]) -> None:
-        """Read records that are there: `done(values)`, on the store's own thread. It must not raise."""
+        """Read the values of these keys as they are now: `done(values)`, with None for what is not there.
+
+        It is called on the store's own thread, and must not raise. When the store closes, it may not be.
+        """
         packed = [pack_key(key) for key in keys]
         with self._lock:
-            found = self._unfolded.found(packed)
-            self._reads.append((packed, found, done))
-            self._idle = False
-            self._changed.notify()
+            found, in_kv = self._unfolded.find(packed)
+            self._reads.append(Read(packed, found, in_kv, done))
+            if self._idle:
+                self._idle = False
+                self._changed.notify()
 
     def close(self) -> None:
         """Make safe what is not, and let go of the file. StoreError if that could not be done."""
@@ -256,7 +269,7 @@ class Store:
         try:
             self._work()
         except BaseException as error:
-            # By a fault of `on_safe`, or of ours. Nothing will be safe any more, so at least it is said.
+            # By a fault of a callback, or of ours. Nothing will be safe any more, so at least it is said.
             self._note(error)
             raise
 
@@ -270,15 +283,13 @@ class Store:
                     self._idle = True
                     self._changed.wait()
                 self._idle = False
+                if self._closing and not self._waiting:
+                    break
                 batch = self._waiting.popleft() if self._waiting else None
                 reads, self._reads = self._reads, []
-            for read in reads:
-                if not self._answer(*read):
-                    return
+            self._answer(reads)
             if batch is None:
-                if reads:
-                    continue
-                break
+                continue
             if not self._commit(batch):
                 return
             if self._file.log_bytes >= self._fold_bytes and not self._fold():
@@ -287,16 +298,15 @@ class Store:
             self._fold()
             self._failed = None  # if it failed: it would have been tidier, but nothing is lost
 
-    def _answer(
-        self, keys: list[bytes], found: dict[bytes, bytes], done: Callable[[list[Any]], object]
-    ) -> bool:
-        """Answer a `read`: from what is not folded, as it was then, or from kv, where all else is by now."""
+    def _answer(self, reads: list[Read]) -> None:
+        for read in reads:
+            if not self._until_done(partial(self._look, read)):
+                return  # the store closes
+            records = [read.found.get(key) for key in read.keys]
+            read.done([None if record is None else unpack_record(record) for record in records])
 
-        def look() -> None:
-            records = found | self._file.records([key for key in keys if key not in found])
-            done([unpack_record(records[key]) for key in keys])
-
-        return self._until_done(look)
+    def _look(self, read: Read) -> None:
+        read.found.update(self._file.records(read.in_kv))
 
     def _commit(self, batch: Batch) -> bool:
         begun = time.monotonic()
@@ -312,6 +322,9 @@ class Store:
             fold = self._unfolded.fold()
             batches = tuple(self._waiting)
             self._waiting.clear()
+            reads, self._reads = self._reads, []
+        # What they are to find in kv may not be there afterwards.
+        self._answer(reads)
         if not self._until_done(lambda: self._file.fold(fold)):
             self._waiting.extendleft(reversed(batches))
             return False

@@ -155,11 +155,11 @@ class StoreFile:
                 f"SELECT key, value, crc FROM kv WHERE key IN ({_marks(len(chunk), '?')})", chunk
             ).fetchall()
             for key, record, crc in rows:
-                if crc != row_crc(key, record):
+                if not type(key) is type(record) is bytes or crc != row_crc(key, record):
                     raise damaged(self.path, "the checksum of a row of kv is wrong")
                 found[key] = record
-        if len(found) < len(keys):
-            missing = len(keys) - len(found)
+        missing = sum(key not in found for key in keys)
+        if missing:
             raise damaged(self.path, f"{missing:,} records that should be in kv are not there")
         return found
 

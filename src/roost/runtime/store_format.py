@@ -150,14 +150,16 @@ class Unfolded:
                 fresh[key] = record
         self.retained_bytes += grown
 
-    def found(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """The records of those keys that are not in kv as they are."""
-        found = {}
+    def find(self, keys: Iterable[bytes]) -> tuple[dict[bytes, bytes], list[bytes]]:
+        """The records of those keys that are not in kv, or not as they are now; and the keys that are."""
+        found, in_kv = {}, []
         for key in keys:
             record = self.fresh.get(key) or self.changed.get(key)
             if record is not None:
                 found[key] = record
-        return found
+            elif key in self.kept:
+                in_kv.append(key)
+        return found, in_kv
 
     def fold(self) -> Fold:
         """What there is to do; from here on kv is taken to have it."""

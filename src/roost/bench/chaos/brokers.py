@@ -54,7 +54,7 @@ class ChaosBroker:
     async def start(self) -> None:
         """Until it listens."""
         command = [sys.executable, "-m", "roost", "broker", "--name", self.name]
-        command += ["--port", str(self.port), "--admin-port", str(self.port - 20000 if self.port > 40000 else self.port + 20000), "--data", str(self.data)]
+        command += ["--port", str(self.port), "--admin-port", "-1", "--data", str(self.data)]
         for name, address in self._neighbours.items():
             command += ["--neighbour", f"{name}={address}"]
         with self._log.open("ab") as log:
