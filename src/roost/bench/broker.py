@@ -126,8 +126,9 @@ def table(result: Result) -> Table:
     notes = [
         "Events published a second -> deliveries a second. By content each of ten connections has 1,000"
         " filters, of which every event matches one; who can't filter has a topic a symbol instead"
-        " (RabbitMQ: its headers exchange). Durable: acknowledged after it is stored; here with a real"
-        " fsync. Latency at half of the rate of 1 -> 1. CPU: seconds of the server a million deliveries.",
+        " (RabbitMQ: its headers exchange). Durable: acknowledged after it is stored, by Roost and RabbitMQ"
+        " after a real fsync (of many together), by mosquitto and NATS before one. Latency at half of the"
+        " rate of 1 -> 1. CPU: seconds of the server a million deliveries.",
     ]
     lost = sum(x for key, x in figures.items() if key.endswith(("/lost", "/disordered")))
     notes.append(f"Lost, doubled or out of order, of all: {lost:,.0f}.")

@@ -17,10 +17,12 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from msgspec import Struct
 
+from roost.bench.chaos import publisher, subscriber
 from roost.bench.chaos.brokers import ChaosBroker, chain
 from roost.bench.chaos.plan import Round, rounds_of
 
@@ -98,9 +100,9 @@ async def run(
             word = secrets.token_hex(4)
             for number, broker in enumerate(ends):
                 name = f"{word}-{number}"
-                players.append(await _player("subscriber", broker.url, name))
+                players.append(await _player(subscriber, broker.url, name))
             await _until(lambda: all(p.said.get("ready") for p in players), "subscribers are ready")
-            players.append(await _player("publisher", brokers[0].url, str(events_per_s)))
+            players.append(await _player(publisher, brokers[0].url, str(events_per_s)))
             return await _play(seed, brokers, players, kills, stops, fills, events, say)
         finally:
             for player in players:
@@ -208,16 +210,17 @@ async def _until(holds: Callable[[], Any], what: str) -> None:
         await asyncio.sleep(LOOK_S)
 
 
-async def _player(role: str, *arguments: str) -> Player:
+async def _player(role: ModuleType, *arguments: str) -> Player:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        f"roost.bench.chaos.{role}",
+        role.__name__,
         *arguments,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
-    player = Player(" ".join((role, *arguments[1:])), process, {})
+    name = " ".join((role.__name__.rpartition(".")[2], *arguments[1:]))
+    player = Player(name, process, {})
     _listeners.add(task := asyncio.create_task(_listen(player)))
     task.add_done_callback(_listeners.discard)
     return player
