@@ -358,7 +358,7 @@ class Federation:
 
     def _fetch(self, who: str, fetch: do.Fetch) -> None:
         numbers = range(fetch.first, fetch.first + fetch.count)
-        messages = [self.stores[who]["out", *fetch.key, number] for number in numbers]
+        messages = [self.stores[who].get(("out", *fetch.key, number)) for number in numbers]
         self.handle(who, ev.Fetched(fetch.key, fetch.first, messages))
 
     def _send(self, who: str, connection_id: int, parcel: Parcel) -> None:

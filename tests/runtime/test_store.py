@@ -40,7 +40,7 @@ VALUES = st.one_of(st.none(), st.integers(0, 9), st.sampled_from(["", "x" * 300,
 TRANSACTIONS = st.dictionaries(KEYS, VALUES, min_size=1, max_size=4)
 # Mostly transactions, so that some are committed together.
 STEPS = st.lists(
-    st.one_of(*[TRANSACTIONS] * 5, st.just({}), st.sampled_from(["commit", "reopen"])), max_size=14
+    st.one_of(*[TRANSACTIONS] * 5, st.just({}), st.sampled_from(["commit", "reopen"])), max_size=12
 )
 
 

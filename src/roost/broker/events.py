@@ -116,11 +116,11 @@ class Persisted(Struct, frozen=True, gc=False):
 
 
 class Fetched(Struct, frozen=True, gc=False):
-    """What `Fetch` asked for: messages and their hops, in order."""
+    """What `Fetch` asked for: messages and their hops, in order; None for what is not there any more."""
 
     key: tuple[str | int, ...]
     first: int
-    messages: Sequence[tuple[Message, int]]
+    messages: Sequence[tuple[Message, int] | None]
 
 
 class StoreFilled(Struct, frozen=True, gc=False):

@@ -114,9 +114,10 @@ class Flow:
             return  # whoever asked is not there any more
         session.fetching = False
         lane = session.channel.data
-        if event.first == lane.sent - lane.spilled + 1:
-            lane.refill(event.messages)
-            self._broker.hosting.withhold(session, len(event.messages))
+        messages = [message for message in event.messages if message is not None]
+        if event.first == lane.sent - lane.spilled + 1 and len(messages) == len(event.messages):
+            lane.refill(messages)
+            self._broker.hosting.withhold(session, len(messages))
             self.go_on(session)
             self.refill(session)
 

@@ -115,6 +115,13 @@ class BrokerTable(Table, frozen=True, kw_only=True):
             " ends, and the client is told why."
         ),
     ] = "end"
+    session_memory_max: Annotated[
+        Positive,
+        why(
+            "With a store: how many deliveries for a client with a durable session are in memory too. All"
+            " others are in the store only, and such a session has no other bound."
+        ),
+    ] = 10_000
     link_outbox_max: Annotated[
         Positive,
         why(

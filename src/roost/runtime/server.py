@@ -172,11 +172,13 @@ class BrokerServer:
         for connection in list(self._open.values()):
             connection.transport.close()
         await asyncio.sleep(0)
-        if self._store is not None:
-            await asyncio.get_running_loop().run_in_executor(None, self._store.close)
-        self.recorder.end()
-        self._refusal_log.close()
-        self._login_threads.shutdown(wait=False)
+        try:
+            if self._store is not None:
+                await asyncio.get_running_loop().run_in_executor(None, self._store.close)
+        finally:
+            self.recorder.end()
+            self._refusal_log.close()
+            self._login_threads.shutdown(wait=False)
 
     def _unfinished(self) -> bool:
         if self.shell.machine.waiting_for_store:

@@ -318,7 +318,7 @@ class Life:
             self._resume(command.connection)
         elif isinstance(command, Fetch):
             numbers = range(command.first, command.first + command.count)
-            messages = [self.host.store["out", *command.key, number] for number in numbers]
+            messages = [self.host.store.get(("out", *command.key, number)) for number in numbers]
             self.handle(Fetched(command.key, command.first, messages))
         elif isinstance(command, Record):
             world.decided(self.host, command)
