@@ -21,10 +21,13 @@ from roost.cli import (
     covers,
     demo,
     explain,
+    fuzz,
     keys,
     match,
+    publish,
     sim,
     status,
+    subscribe,
     top,
     topology,
     trace,
@@ -36,6 +39,8 @@ from roost.errors import UserError
 COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     demo.register,
     broker.register,
+    publish.register,
+    subscribe.register,
     up.register,
     status.register,
     top.register,
@@ -43,6 +48,7 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     users.register,
     keys.register,
     chaos.register,
+    fuzz.register,
     match.register,
     explain.register,
     covers.register,
@@ -64,6 +70,10 @@ Examples:
   roost covers "volume > 1000" "class = 'STOCK' and volume > 300000"
   roost bench match --workload stock --subscriptions 100000
   roost sim fuzz --seeds 300
+  roost broker
+  roost subscribe "class = 'STOCK' and volume > 300000"
+  roost publish class=STOCK symbol=YHOO volume=400000
+  roost up tree --brokers 7
 """
 
 
