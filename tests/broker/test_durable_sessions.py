@@ -299,5 +299,5 @@ def test_an_id_to_settle_is_one_word() -> None:
     federation.handle("pub", ev.SettleRequested("a/b"))
     federation.settle()
     assert federation.heard("pub", "refused") == [
-        do.Tell("refused", "a/b", "an id to settle has no '/' in it")
+        do.Tell("refused", "a/b", "an id to settle has at most 100 characters, and no '/'")
     ]

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -156,9 +157,9 @@ def test_the_command_line(roost: Roost, server: BrokerServer, heard: SyncSubscri
         (b'{"a": [1]}', "line 3, column 7"),
         (b'{"a": 1, "a": 2}', "line 3, column 10"),
         (b'{"a": 1e999}', "line 3, column 7"),
-        (b'{"a": 18446744073709551616}', "line 3: event attribute 'a': the integer does not fit"),
+        (b'{"a": 18446744073709551616}', "line 3, column 7: found the integer"),
         (b'{"a": NaN}', "line 3, column 7"),
-        (b'{"": 1}', "line 3: event: an attribute name is empty"),
+        (b'{"": 1}', "line 3, column 2: "),
         (b"[1]", "line 3: expected an object such as"),
         (b"7", "line 3: expected an object such as"),
         (b'{"a": 1', "line 3, column 8"),
@@ -259,15 +260,13 @@ def cli_process(*arguments: str, **more: Any) -> subprocess.Popen[bytes]:
 class Subscriber:
     """`roost subscribe ARGUMENTS`, ready."""
 
-    def __init__(self, server: BrokerServer, *arguments: str) -> None:
-        pipe = subprocess.PIPE
-        self.process = cli_process(
-            "subscribe", *arguments, "--url", url_of(server), stdout=pipe, stderr=pipe
-        )
+    def __init__(self, broker: BrokerServer | str, *arguments: str) -> None:
+        pipe, url = subprocess.PIPE, broker if isinstance(broker, str) else url_of(broker)
+        self.process = cli_process("subscribe", *arguments, "--url", url, stdout=pipe, stderr=pipe)
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         self.out, self.err = self.process.stdout, self.process.stderr
-        assert self.err.readline() == f"subscribed at {url_of(server)}\n".encode()
+        assert self.err.readline() == f"subscribed at {url}\n".encode()
 
     def lines(self, count: int) -> list[dict[str, Any]]:
         return [json.loads(self.out.readline()) for _ in range(count)]
@@ -328,16 +327,16 @@ def test_a_reader_that_is_gone(server: BrokerServer) -> None:
 def test_time_is_over(roost: Roost, server: BrokerServer) -> None:
     said = f"subscribed at {url_of(server)}\n"
     began = time.monotonic()
-    assert roost("subscribe", "*", "--timeout", 0.3, "--url", url_of(server)) == (0, "", said)
-    assert time.monotonic() - began >= 0.3
-    too_few = roost("subscribe", "*", "--timeout", 0.3, "--count", 1, "--url", url_of(server))
+    assert roost("subscribe", "*", "--timeout", 1.0, "--url", url_of(server)) == (0, "", said)
+    assert time.monotonic() - began >= 1.0
+    too_few = roost("subscribe", "*", "--timeout", 1.0, "--count", 1, "--url", url_of(server))
     assert too_few == (1, "", said)
 
 
 def test_durable_goes_on_where_it_ended(roost: Roost, server: BrokerServer) -> None:
     command = ["subscribe", "n >= 0", "--durable", "billing", "--url", url_of(server)]
-    assert roost(*command, "--timeout", 0.3).code == 0
     with connect_sync(url_of(server)) as client:
+        client.subscribe("n >= 0", durable="billing").ready()
         for n in range(10):
             client.publish({"n": n})
     first = roost(*command, "--count", 4)
@@ -384,35 +383,55 @@ def test_help(roost: Roost) -> None:
 # --- a broker as a process --------------------------------------------------------------------------
 
 
+@contextmanager
+def broker_process(*arguments: str) -> Iterator[str]:
+    """The URL of `roost broker ARGUMENTS`, which is killed in the end, without a word."""
+    process = cli_process("broker", *arguments, "--admin-port", "-1", stderr=subprocess.PIPE)
+    try:
+        assert process.stderr is not None
+        listens = re.search(rb"listens on (\S+)", process.stderr.readline())
+        assert listens is not None
+        yield f"roost://{listens[1].decode()}"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def run(*arguments: str, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
+    """What came of `roost ARGUMENTS`."""
+    pipe = subprocess.PIPE
+    process = cli_process(*arguments, stdin=pipe, stdout=pipe, stderr=pipe)
+    try:
+        out, err = process.communicate(stdin, timeout=DEADLINE_S)
+    finally:
+        process.kill()
+        process.wait()
+    return process.returncode, out, err
+
+
 def test_all_of_them_as_processes(tmp_path: Path) -> None:
     """A broker that is killed in between: nothing that was acknowledged is lost or doubled."""
-    data = ["--data", str(tmp_path / "store"), "--admin-port", "-1"]
-    port = "0"
-    lines = [ndjson(*({"n": n} for n in range(start, start + 500))) for start in (0, 500)]
+    store = ["--data", str(tmp_path / "store")]
     got: list[int] = []
-    for round_, stdin in enumerate(lines):
-        broker = cli_process("broker", "--port", port, *data, stderr=subprocess.PIPE)
-        try:
-            assert broker.stderr is not None
-            listens = re.search(rb"listens on [^:]+:(\d+)", broker.stderr.readline())
-            assert listens is not None
-            port = listens[1].decode()
-            url = ["--url", f"roost://127.0.0.1:{port}"]
-            durable = ["subscribe", "n >= 0", "--durable", "d", *url]
-            pipe = subprocess.PIPE
-            if round_ == 0:
-                first = cli_process(*durable, "--timeout", "0", stdout=pipe, stderr=pipe)
-                first.communicate(timeout=DEADLINE_S)
-            with cli_process("publish", *url, stdin=pipe, stderr=pipe) as publisher:
-                _, err = publisher.communicate(stdin, timeout=DEADLINE_S)
-                assert (publisher.returncode, err) == (0, b"500 events acknowledged\n")
-            # Of the first half 100 are read in the first life of the broker, and the rest in its second.
-            count = 100 if round_ == 0 else 900
-            with cli_process(*durable, "--count", str(count), stdout=pipe) as reader:
-                out, _ = reader.communicate(timeout=DEADLINE_S)
-                assert reader.returncode == 0
-            got += [json.loads(line)["attributes"]["n"] for line in out.splitlines()]
-        finally:
-            broker.kill()
-            broker.communicate()
+
+    def publish(url: str, first: int) -> None:
+        stdin = ndjson(*({"n": n} for n in range(first, first + 500)))
+        ran = run("publish", "--url", url, stdin=stdin)
+        assert ran == (0, b"", b"500 events acknowledged\n")
+
+    def read(url: str, count: int) -> None:
+        durable = ["subscribe", "n >= 0", "--durable", "d", "--url", url]
+        code, out, _ = run(*durable, "--count", str(count))
+        assert code == 0
+        got.extend(json.loads(line)["attributes"]["n"] for line in out.splitlines())
+
+    with broker_process("--port", "0", *store) as url:
+        with Subscriber(url, "n >= 0", "--durable", "d") as subscriber:
+            os.kill(subscriber.process.pid, signal.SIGINT)
+            assert subscriber.end()[0] == 0
+        publish(url, 0)
+        read(url, 100)
+    with broker_process("--port", "0", *store) as url:
+        publish(url, 500)
+        read(url, 900)
     assert got == list(range(1_000))

@@ -86,7 +86,7 @@ def test_a_traceback_and_a_death_are_noticed(tmp_path: Path) -> None:
     assert well == []
     assert complaining[-1].startswith("the broker complains:")
     assert "KeyError: 'x'" in complaining[-1]
-    assert "the broker has ended" in dead
+    assert "the broker has ended, with exit code 0" in dead
 
 
 def test_an_event_that_does_not_arrive_is_noticed(

@@ -33,9 +33,6 @@ EVERYTHING = Permission("eve", ALL, ALL)
 PREFIX_SIZE = 4
 
 
-@pytest.mark.xfail(
-    reason="what stands behind a refused greeting is heard, on a connection that is closed"
-)
 def test_nothing_is_heard_behind_a_greeting_that_was_refused() -> None:
     broker = Broker(BrokerConfig(broker="B0", incarnation="i"))
     broker.handle(ev.Started(), 0.0)
@@ -46,7 +43,6 @@ def test_nothing_is_heard_behind_a_greeting_that_was_refused() -> None:
     assert broker.peers == {}
 
 
-@pytest.mark.xfail(reason="what is said to a client besides deliveries has no bound")
 @pytest.mark.parametrize("what", ["refused events", "settled", "farewells"])
 def test_a_client_that_acknowledges_nothing_costs_so_much_and_no_more(what: str) -> None:
     desk = Desk(session_outbox_max=100)
@@ -64,7 +60,6 @@ def test_a_client_that_acknowledges_nothing_costs_so_much_and_no_more(what: str)
     assert waiting <= 200
 
 
-@pytest.mark.xfail(reason="bytes that wait for a client are forgotten when it comes or goes")
 def test_bytes_that_wait_for_a_client_count_until_it_has_them() -> None:
     desk = Desk(session_outbox_bytes_max=10_000)
     me = Caller(desk, EVERYTHING)
@@ -86,7 +81,6 @@ def test_bytes_that_wait_for_a_client_count_until_it_has_them() -> None:
     assert sum(len(delivery.publication.encoded) for delivery in kept) <= 10_000
 
 
-@pytest.mark.xfail(reason="names of clients get into what neighbours refuse to read for its length")
 @pytest.mark.parametrize("what", ["settles", "leaves"])
 def test_what_a_client_calls_itself_never_parts_neighbours(what: str) -> None:
     """With a frame that the neighbour refuses, they part, and again whenever they meet: for ever."""
@@ -107,7 +101,6 @@ def test_what_a_client_calls_itself_never_parts_neighbours(what: str) -> None:
         decode(encode(parcel)[PREFIX_SIZE:])
 
 
-@pytest.mark.xfail(reason="only events for a neighbour that is away have a bound")
 @pytest.mark.parametrize("what", ["settles", "subscribes and unsubscribes"])
 def test_a_client_can_not_pile_up_messages_for_a_neighbour_that_is_away(what: str) -> None:
     desk = Desk(link_outbox_max=100)
@@ -148,9 +141,6 @@ def test_a_delivery_is_a_frame_that_its_reader_takes() -> None:
     StreamDecoder().feed(PREFACE + b"".join(map(encode, me.heard)))
 
 
-@pytest.mark.xfail(
-    reason="ids that were written before are kept by their number, not by their length"
-)
 def test_what_is_kept_of_the_ids_of_deliveries_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codec, "_ids", {})
     publication = Publication("ann", 1, Event({"class": "a"}))

@@ -439,7 +439,6 @@ def test_what_waits_for_the_store_is_not_delivered_either() -> None:
     assert not any(isinstance(command, do.Deliver) for command in said)
 
 
-@pytest.mark.xfail(reason="a new refusal overtakes those that the client has not had yet")
 def test_refusals_come_in_order_when_a_session_is_resumed() -> None:
     desk = Desk()
     me = Caller(desk, Role(subscribe=WIDE).permission())
@@ -453,7 +452,6 @@ def test_refusals_come_in_order_when_a_session_is_resumed() -> None:
     assert numbers == [1, 2]
 
 
-@pytest.mark.xfail(reason="who is on a connection is remembered when it has gone")
 @pytest.mark.parametrize("how", ["logged in too late", "begun anew elsewhere"])
 def test_nobody_is_remembered_whose_connection_has_gone(how: str) -> None:
     desk = Desk()
@@ -581,9 +579,6 @@ async def test_a_file_that_can_not_be_read_changes_nothing(at: Live) -> None:
     assert await numbers(eve) == [0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.xfail(
-    reason="whoever logs in first sees the change, and those who are in keep what they had"
-)
 @live()
 async def test_narrowed_on_disk_while_others_log_in(at: Live) -> None:
     eve = await subscriber(at)

@@ -200,6 +200,8 @@ class Broker:
         if priority_of(message) == DATA:
             frame = channel.data.push(message, hops)
             can_go = peer.open and not channel.data.spilled
+        elif isinstance(peer, Link) and not self.linking.keeps(peer):
+            return  # it will be told all anew
         else:
             frame = channel.control.push(message, hops)
             can_go = peer.is_session or peer.greeted  # type: ignore[union-attr]
@@ -248,6 +250,8 @@ class Broker:
             self.hosting.linger(peer)
 
     def _identified(self, event: ev.Identified) -> None:
+        if event.connection not in self.peers:
+            return  # it has gone meanwhile
         self.permissions[event.connection] = event.permission
         peer = self.peers.get(event.connection)
         if isinstance(peer, Session):
@@ -272,6 +276,8 @@ class Broker:
         try:
             for parcel in event.parcels:
                 peer = peers.get(connection)  # a greeting, or a refusal, changes it
+                if peer is None and connection not in peers:
+                    return
                 if type(parcel) is not Frame or peer is None:
                     self._greeting_or_ack(connection, peer, parcel)
                     continue
@@ -295,6 +301,10 @@ class Broker:
         peer = peers.get(connection)
         if peer is not None:
             data = peer.channel.data
+            if len(peer.channel.control.outbox) > self._session_bound and peer.is_session:
+                # It asks, and doesn't listen to the answers.
+                self.hosting.forget(peer, "it acknowledges nothing")  # type: ignore[arg-type]
+                return
             # Once it is on the list, only the bound can make it more urgent.
             if peer not in self.unacked or data.received - data.reported >= self._ack_every:
                 self._owe_ack(peer)

@@ -51,7 +51,12 @@ class Flow:
         """The connection is gone, or is not the peer's any more."""
         peer.open = False
         if isinstance(peer, Session):
-            peer.held_bytes = 0
+            # All of it may have to be sent again.
+            peer.held_bytes = sum(
+                len(frame.message.publication.encoded)
+                for frame in peer.channel.data.outbox
+                if type(frame.message) is Delivery
+            )
             peer.fetching = False
 
     def congested(self, peer: Link | Session) -> None:

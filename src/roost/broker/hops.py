@@ -108,6 +108,7 @@ class Session(Peer):
         "ending",
         "fetching",
         "held_bytes",
+        "leaving",
         "permission",
         "process",
     )
@@ -125,6 +126,7 @@ class Session(Peer):
         self.fetching = False  # what waits for it in the store only has been asked for
         self.held_bytes = 0  # of what came while it was not open
         self.ending = False  # it has said goodbye, or was told to go
+        self.leaving = False  # it has said goodbye
         self.ended = False  # it was told so: nothing else will be said
         self.dropped = 0  # deliveries that were not kept, and that it has not been told of
 

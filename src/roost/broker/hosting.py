@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     from roost.broker.routing import Entry
 
 
+# Names of clients and sessions get into causes and ids, which neighbours read within limits of their own.
+NAME_LENGTH_MAX = 300
+SETTLE_ID_LENGTH_MAX = 100
+
+
 class Hosting:
     """The sessions of a broker."""
 
@@ -88,9 +93,12 @@ class Hosting:
         received = (channel.control.received, channel.data.received)
         answer = Attached(session.name, resumed, *received, 0 if resumed else channel.data.acked)
         self._broker.command(Send(connection, answer))
+        # What it may not have any more is withheld before anything is sent, and refused after.
+        session.permission = permission
+        self.withhold(session, len(channel.data.outbox))
+        self._broker.flow.begin(session)
         if permission is not None:
             self.permit(session, permission)
-        self._broker.flow.begin(session)
         self._broker.set_pauses()
 
     def _objection_to(
@@ -102,6 +110,8 @@ class Hosting:
                 return objection
         elif self._broker.config.secured:
             return NOBODY
+        if max(len(greeting.client), len(greeting.session)) > NAME_LENGTH_MAX:
+            return f"a name has more than {NAME_LENGTH_MAX} characters"
         if session is None:
             return ""
         if session.client != greeting.client:
@@ -123,15 +133,16 @@ class Hosting:
         """From now on it may do this: what it has and what waits for it, but may not have, goes."""
         session.permission = permission
         routing = self._broker.routing
+        cause = f"{permission.principal} may do less than before"
         for id_, entry in list(session.subscriptions.items()):
             objection = permission.objection_to_subscription(entry.interest)  # type: ignore[arg-type]
             if objection:
-                routing.unsubscribe(session, id_, objection)
+                routing.unsubscribe(session, id_, cause)
                 self._broker.tell(session, Refused(id_, objection))
         for id_, entry in list(session.advertisements.items()):
             objection = permission.objection_to_advertisement(entry.interest)  # type: ignore[arg-type]
             if objection:
-                routing.unadvertise(session, id_, objection)
+                routing.unadvertise(session, id_, cause)
                 self._broker.tell(session, Refused(id_, objection))
         self.withhold(session, len(session.channel.data.outbox))
 
@@ -188,6 +199,7 @@ class Hosting:
         if session.connection is not None:
             self._broker.command(Close(session.connection, reason))
             del self._broker.peers[session.connection]
+            self._broker.permissions.pop(session.connection, None)
             session.connection = None
         if self._broker.journal is not None:
             self._broker.journal.delete("session", session.name)
@@ -227,6 +239,9 @@ class Hosting:
         return True
 
     def ends(self, session: Session, message: EndSession) -> None:
+        if session.leaving:
+            return  # it has said so before
+        session.leaving = True
         self._mark_ending(session, message.cause)
         if message.drain:
             self._drain(session, "end", "", message.cause)
@@ -234,8 +249,13 @@ class Hosting:
             self._say_ended(session, "goodbye")
 
     def settles(self, session: Session, message: Settle) -> None:
-        if "/" in message.id:
-            self._broker.tell(session, Refused(message.id, "an id to settle has no '/' in it"))
+        waiting = [link.channel.data for link in self._broker.links.values()]
+        bound = self._broker.config.link_outbox_max
+        if "/" in message.id or len(message.id) > SETTLE_ID_LENGTH_MAX:
+            reason = f"an id to settle has at most {SETTLE_ID_LENGTH_MAX} characters, and no '/'"
+            self._broker.tell(session, Refused(message.id, reason))
+        elif any(lane.sent - lane.acked >= bound for lane in waiting):
+            self._broker.tell(session, Refused(message.id, "too much waits for a neighbour"))
         else:
             self._drain(session, "settle", message.id, message.cause)
 

@@ -50,6 +50,20 @@ class Linking:
         self._broker.links[name] = link
         return link
 
+    def keeps(self, link: Link) -> bool:
+        """Whether what changes is kept for a neighbour that is away.
+
+        If that is more than the bound, it is not: when the neighbour is back, both start from nothing, and it
+        is told what there is then.
+        """
+        waiting = link.channel.control.sent - link.channel.control.acked
+        if not link.greeted and waiting >= self._broker.config.link_outbox_max:
+            if link.peer_incarnation:
+                link.peer_incarnation = ""
+                self.keep(link)
+            return False
+        return True
+
     def keep(self, link: Link) -> None:
         if self._broker.journal is not None:
             self._broker.journal.put("link", link.name, value=(link.dials, link.peer_incarnation))

@@ -81,6 +81,7 @@ def register(app: typer.Typer) -> None:
     bench.command("poset", epilog=POSET_EXAMPLES)(run_poset)
     bench.command("sim", epilog=SIM_EXAMPLES)(run_sim)
     bench.command("broker", epilog=BROKER_EXAMPLES)(run_broker)
+    bench.command("connections")(run_connections)
     app.add_typer(bench, name="bench")
 
 
@@ -215,6 +216,26 @@ def run_broker(
             runs=runs,
         )
     publish(result, broker.table(result), write, quiet=json_)
+    if json_:
+        print_json(result)
+
+
+def run_connections(
+    connections: Annotated[int, typer.Option(min=1, help="How many to hold.")] = 5_000,
+    subscribers: Annotated[
+        int, typer.Option(min=2, help="Of one stream, with and without one that stalls.")
+    ] = 1_000,
+    json_: Json = False,
+    write: Write = None,
+) -> None:
+    """Measure what connections cost a broker, and what a subscriber that stalls costs the others."""
+    from roost.bench import connections as bench
+    from roost.bench.timing import progress
+
+    check_writable(write)
+    with progress() as say:
+        result = bench.run(connections, subscribers, say=say)
+    publish(result, bench.table(result), write, quiet=json_)
     if json_:
         print_json(result)
 

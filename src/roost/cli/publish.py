@@ -67,6 +67,7 @@ class Line(NamedTuple):
     payload: bytes = b""
     content_type: str = ""
     headers: Mapping[str, str] | None = None
+    text: str = ""  # of one that is nothing but attributes, to say what is wrong with it
 
 
 def register(app: typer.Typer) -> None:
@@ -132,7 +133,7 @@ def publish_all(client: SyncClient, lines: Iterator[tuple[str, Line]], rate: flo
     trouble: UserError | None = None
     next_at = time.monotonic()
     try:
-        for where, (attributes, payload, content_type, headers) in lines:
+        for where, (attributes, payload, content_type, headers, text) in lines:
             if rate is not None:
                 time.sleep(max(0.0, next_at - time.monotonic()))
                 # After a pause it may catch up a little, and not with all of it.
@@ -140,6 +141,8 @@ def publish_all(client: SyncClient, lines: Iterator[tuple[str, Line]], rate: flo
             try:
                 client.publish(attributes, payload, content_type=content_type, headers=headers)
             except LanguageError as bad:
+                if text:
+                    refuse(where, text)
                 raise UserError(f"{where}: {bad}") from None
             published += 1
     except Refused as error:
@@ -224,7 +227,7 @@ def parsed(file: IO[bytes], name: str) -> Iterator[tuple[str, Line]]:
         except UnicodeDecodeError as bad:
             raise UserError(f"{where}: byte {bad.start + 1} is not UTF-8") from None
         if not text.isspace():
-            yield where, line_of(where, text)
+            yield where, line_of(where, text.rstrip("\r\n"))
 
 
 def line_of(where: str, text: str) -> Line:
@@ -239,9 +242,9 @@ def line_of(where: str, text: str) -> Line:
         return enveloped(where, said)
     values = said.values()
     # A number too large for a float is infinite now.
-    if math.inf in values or -math.inf in values or any(isinstance(v, dict | list) for v in values):
+    if math.inf in values or -math.inf in values:
         refuse(where, text)
-    return Line(said)
+    return Line(said, text=text)
 
 
 def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

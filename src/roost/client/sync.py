@@ -368,9 +368,12 @@ class SyncClient:
             self._drained.set()
 
     def _give_up(self, error: ClientError | None) -> None:
+        line = self._client._line
         with self._lock:
             self._queue.clear()
             self._is_draining = False
+            # What was in the queue never got its number.
+            self._count = 0 if line is None else line.machine.published
             self._trouble = error or self._trouble
             self._room.notify_all()
 

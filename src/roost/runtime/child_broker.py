@@ -77,7 +77,12 @@ class ChildBroker:
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return self.exit_code is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it lives; negative if a signal ended it."""
+        return self._process.poll()
 
     def said(self) -> str:
         return self._said.read_text("utf-8", "replace")
@@ -90,7 +95,8 @@ class ChildBroker:
         """The memory that it has now."""
         status = Path(f"/proc/{self.pid}/status").read_text("ascii", "replace")
         found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
-        assert found is not None
+        if found is None:
+            raise RuntimeError(f"the broker has ended, with exit code {self.exit_code}")
         return int(found[1]) * 1024
 
     def stop(self) -> int:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Bytes of data that are held of a peer that is paused; its acknowledgements stand behind them.
 HELD_BYTES_MAX = 16_000_000
+# How long a peer may take to read what was written before its connection was closed.
+LAST_WORDS_S = 5.0
 
 
 class SocketConnection(asyncio.Protocol):
@@ -44,6 +46,7 @@ class SocketConnection(asyncio.Protocol):
         self.part_since: float | None = None  # a frame has begun to arrive
         self.congested_since: float | None = None
         self.address = ""
+        self.principal = ""  # who it says it is
         self.transport: asyncio.Transport
         self._decoder = StreamDecoder(limits)
         self._paused = False  # by the machine
@@ -134,8 +137,11 @@ class SocketConnection(asyncio.Protocol):
             self._not_reading = not_reading
             if not_reading:
                 self.transport.pause_reading()
+                self.part_since = None  # the time in which we don't read is not the peer's
             else:
                 self.transport.resume_reading()
+                if self._decoder.has_part:
+                    self.part_since = self.shell.loop.time()
 
     def pause(self) -> None:
         self._paused = True
@@ -194,7 +200,13 @@ class SocketConnection(asyncio.Protocol):
 
     def close(self, _: str) -> None:
         self.flush()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        """After what was written, if the peer reads it; else without."""
         self.transport.close()
+        within_s = min(LAST_WORDS_S, self.server.config.limits.stalled_s)
+        self.shell.loop.call_later(within_s, self.transport.abort)
 
     def refuse(self, reason: str) -> None:
         """Say why, as well as can be said, and hang up."""
@@ -202,7 +214,7 @@ class SocketConnection(asyncio.Protocol):
             self.server.refused(self.id, "connection", reason)
             self.flush()
             self.transport.write(encode(AttachRefused(reason)))
-            self.transport.close()
+            self._hang_up()
         self.shell.closed(self, reason)
 
     def abort(self, reason: str) -> None:

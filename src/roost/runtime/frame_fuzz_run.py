@@ -290,7 +290,7 @@ class Stage:
                 *(play(hostile, self.broker.host, self.broker.port) for hostile in played)
             )
         except OSError as error:
-            return [f"the broker can't be reached: {error}", *self._complaints()]
+            return [f"the broker can't be reached: {error}", *self.complaints()]
         report.rounds += 1
         report.frames += sum(hostile.frames for hostile in played)
         report.connections += len(played)
@@ -314,10 +314,11 @@ class Stage:
             wrong.append(self.exchange.trouble)
         elif lost:
             wrong.append(f"{lost:,} well-behaved events have not arrived in {HANG_S:g} s")
-        return [*wrong, *self._complaints()]
+        return [*wrong, *self.complaints()]
 
-    def _complaints(self) -> list[str]:
-        wrong = [] if self.broker.alive else ["the broker has ended"]
+    def complaints(self) -> list[str]:
+        code = self.broker.exit_code
+        wrong = [] if code is None else [f"the broker has ended, with exit code {code}"]
         if complaints := self.broker.complaints():
             wrong.append("the broker complains:\n" + "\n".join(complaints[-20:]))
         return wrong
@@ -396,6 +397,9 @@ async def _play_rounds(
 async def _judge(stage: Stage, report: Report) -> None:
     """The end of a run in which no round has failed."""
     await asyncio.sleep(FORGOTTEN_S)
+    report.violations = stage.complaints()
+    if report.violations:
+        return
     report.memory_after_bytes = stage.broker.resident_bytes()
     report.serves = await stage.serves()
     if not report.serves:

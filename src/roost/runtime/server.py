@@ -75,6 +75,7 @@ class BrokerServer:
         self._limits = limits_of(config)
         self._login = login_of(config)
         self._users = Users.load(Path(config.security.users)) if config.security.enabled else None
+        self._users_revision = 0
         self._refusal_log = RefusalLog(config.security.refusals)
         self._login_threads = ThreadPoolExecutor(1, "login")
         self._server_tls = server_context(config.tls) if config.tls.certificate else None
@@ -214,6 +215,7 @@ class BrokerServer:
         if self._users is not None and certificate:
             answer = self._users.permission_of_certificate(names_of_peer(certificate))
             if not isinstance(answer, str):  # else it may still log in
+                connection.principal = answer.principal
                 self.shell.handle(Identified(connection.id, answer))
 
     def disconnected(self, connection: SocketConnection) -> None:
@@ -231,8 +233,8 @@ class BrokerServer:
         answer = await self.shell.loop.run_in_executor(
             self._login_threads, users.authenticate, login.user, login.token
         )
+        connection.principal = login.user
         if isinstance(answer, str):
-            self._refusal_log.add(connection.address, login.user, "login", answer)
             connection.checked(answer)
         else:
             self.shell.handle(Identified(connection.id, answer))
@@ -253,10 +255,9 @@ class BrokerServer:
         """A connection, or something that was asked for on it, was refused."""
         self.refusals += 1
         connection = self._open.get(connection_id)
-        permission = self.shell.machine.permissions.get(connection_id)
         self._refusal_log.add(
             connection.address.rpartition(":")[0] if connection is not None else "",
-            permission.principal if permission is not None else "",
+            connection.principal if connection is not None else "",
             asked,
             reason,
         )
@@ -276,8 +277,12 @@ class BrokerServer:
                     connection.refuse(f"a frame took longer than {limits.frame_s:g} s")
                 elif limits.idle_s and now - connection.heard_at > limits.idle_s:
                     connection.refuse(f"nothing was heard for {limits.idle_s:g} s")
-            if self._users is not None and await asyncio.to_thread(self._users.refresh):
-                self._ask_again(self._users)
+            if self._users is not None:
+                await asyncio.to_thread(self._users.refresh)
+                # Not whether that found anything: somebody who logged in may have been first.
+                if self._users.revision != self._users_revision:
+                    self._users_revision = self._users.revision
+                    self._ask_again(self._users)
             load = self._meter.sample(self.shell)
             if load is not None:
                 self.shell.handle(LoadSampled(load))

@@ -179,9 +179,11 @@ def delivery_head(frame: Frame, body_size: int) -> bytes:
     subscriptions = frame.message.subscriptions  # type: ignore[attr-defined]  # it is a delivery
     ids = _ids.get(subscriptions)
     if ids is None:
-        if len(_ids) >= _IDS_MAX:
-            _ids.clear()
-        ids = _ids[subscriptions] = _encode(subscriptions)
+        ids = _encode(subscriptions)
+        if len(ids) <= _IDS_BYTES_MAX:
+            if len(_ids) >= _IDS_MAX:
+                _ids.clear()
+            _ids[subscriptions] = ids
     if sequence <= _UINT32_MAX and hops <= _FIXINT_MAX:
         length = _HEAD_SIZE - PREFIX_SIZE + len(ids) + body_size
         return _pack_head(length, _DELIVERY_MARK, _DELIVERY, DATA, _UINT32, sequence, hops) + ids
@@ -192,6 +194,7 @@ def delivery_head(frame: Frame, body_size: int) -> bytes:
 # The bytes of ids that were written before: mostly one, of a client that gets many events for it.
 _ids: dict[tuple[str, ...], bytes] = {}
 _IDS_MAX: Final = 65_536
+_IDS_BYTES_MAX: Final = 256
 
 
 def _encode_frame(frame: Frame) -> bytes:
