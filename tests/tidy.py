@@ -174,7 +174,7 @@ def import_direction(path: str, source: str) -> Iterator[Finding]:
             continue
         if here is None:
             # Of the files of `roost` itself, only the one that starts the command line imports it.
-            if not (path == "src/roost/__main__.py" and there == "cli"):
+            if not found.types_only and not (path == "src/roost/__main__.py" and there == "cli"):
                 yield Finding(path, found.line, f"imports roost.{there}, and everyone imports it")
         elif (here, there) in STRANGERS:
             yield Finding(path, found.line, f"{here} and {there} never import each other")

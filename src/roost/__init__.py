@@ -12,6 +12,9 @@ TYPE_CHECKING = False  # that of `typing` would have to be loaded
 if TYPE_CHECKING:
     from typing import Any
 
+    from roost.client import connect as connect
+    from roost.client import connect_sync as connect_sync
+
 # The one place that says the version; the build reads it from here.
 __version__ = "0.1.0"
 

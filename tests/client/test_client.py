@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import re
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -651,8 +652,10 @@ async def test_events_that_the_broker_drops() -> None:
                 if subscription.waiting == 0:
                     await publisher.publish({"n": 3_000 + len(seen)})
         assert caught[0].category is EventsDropped
-        assert f"dropped {slow.dropped_events:,} events" in str(caught[0].message)
-        assert slow.dropped_events > 0
+        said = re.search(r"the broker dropped ([0-9,]+) events for ", str(caught[0].message))
+        assert said is not None
+        # It may have dropped more since then.
+        assert 0 < int(said[1].replace(",", "")) <= slow.dropped_events
         assert seen == sorted(seen)
         assert len(seen) < 3_000
 

@@ -146,6 +146,19 @@ async def test_waiting_behind_what_nobody_reads_is_an_error_not_for_ever(
 
 
 @in_loop
+async def test_leaving_does_not_wait_for_what_nobody_reads() -> None:
+    async with serving() as server:
+        async with connect(url_of(server), buffer_max=20) as client:
+            subscription = client.subscribe("n >= 0")
+            for n in range(3_000):
+                await client.publish({"n": n}, b"x" * 2_000)
+            await until(lambda: subscription.waiting >= 20)
+        assert not client.unacknowledged
+        await until(lambda: not server.shell.machine.sessions)
+        assert numbers([event async for event in subscription])[:20] == list(range(20))
+
+
+@in_loop
 async def test_a_cut_while_nothing_is_read() -> None:
     async with (
         serving() as server,

@@ -243,6 +243,19 @@ async def test_a_broker_that_objects_again_and_again() -> None:
 
 
 @in_loop
+async def test_a_cut_while_leaving() -> None:
+    async with serving() as server:
+        for _ in range(20):
+            client = await connect(url_of(server), timeout_s=5.0)
+            leaving = asyncio.create_task(client.close())
+            await asyncio.sleep(0)
+            cut(server)
+            await leaving
+            assert client.state == "closed"
+        await until(lambda: not server._open)
+
+
+@in_loop
 async def test_delays_grow_and_differ() -> None:
     async with connect("memory://") as client:
         line = client._line

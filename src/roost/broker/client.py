@@ -382,6 +382,7 @@ class Client:
         self._send(self._goodbye())
 
     def _ended(self, message: SessionEnded) -> None:
+        self._outstanding.clear()  # nobody keeps them for us any more
         self._send_ack()
         self._hang_up("goodbye")
         self._begun = False

@@ -57,7 +57,8 @@ class Linking:
         is told what there is then.
         """
         waiting = link.channel.control.sent - link.channel.control.acked
-        if not link.greeted and waiting >= self._broker.config.link_outbox_max:
+        # Not between the greetings: what we have said there that we know has to stay true.
+        if link.connection is None and waiting >= self._broker.config.link_outbox_max:
             if link.peer_incarnation:
                 link.peer_incarnation = ""
                 self.keep(link)

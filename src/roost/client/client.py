@@ -147,6 +147,7 @@ class Client:
         line = self._line
         within_s = self._options.timeout_s if timeout_s is None else timeout_s
         trouble: ClientError | None = None
+        line.give_up_full()  # what we wait for may stand behind events that nobody reads
         try:
             try:
                 # A session that is over has been heard of, unless something of ours went with it.
@@ -154,8 +155,7 @@ class Client:
                     await self._publishing.flush(within_s)
             except ClientError as error:
                 trouble = error
-            if self._state != "failed":
-                self._set_state("closed", "")
+            self._set_state("closed", "")
             for session in list(self._durables.values()):
                 await session.detach()
             try:
@@ -170,8 +170,7 @@ class Client:
 
     async def _hang_up(self) -> None:
         assert self._line is not None
-        if self._state != "failed":
-            self._set_state("closed", "")
+        self._set_state("closed", "")
         try:
             for session in list(self._durables.values()):
                 await session.detach()
@@ -212,7 +211,7 @@ class Client:
         return f"<Client {self.name} at {self.url}, {self.state}>"
 
     def _set_state(self, state: State, why: str) -> None:
-        if state != self._state:
+        if state != self._state and self._state not in ("closed", "failed"):
             self._state = state
             if self.on_state is not None:
                 try:

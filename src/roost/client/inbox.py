@@ -52,6 +52,8 @@ class Inbox(Generic[T]):
         return len(self.items)
 
     def put(self, item: T | int) -> None:
+        if self.is_over:
+            return
         items = self.items
         items.append(item)
         if self._waiters:

@@ -360,6 +360,11 @@ class Line:
             if not self._full and self.connection is not None:
                 self.connection.resume_reading()
 
+    def give_up_full(self) -> None:
+        """Read on, whatever that costs those who have as much as they may hold: nobody reads them."""
+        for inbox in list(self._full):
+            inbox.end()
+
     def _pause_reading(self) -> None:
         if self.connection is not None and self.is_attached:
             self.connection.pause_reading()
@@ -386,9 +391,7 @@ class Line:
 
     async def leave(self, timeout_s: float) -> None:
         """End the session in order, behind all that was said; NotInTime if the broker does not answer."""
-        self._full.clear()
-        if self.connection is not None:
-            self.connection.resume_reading()
+        self.give_up_full()
         self._is_leaving = True
         self.handle(LeaveRequested())
         with suppress(Closed):  # that is what we wait for

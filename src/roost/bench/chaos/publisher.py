@@ -56,9 +56,9 @@ async def main(url: str, events_per_s: float) -> None:
             number += 1
             await client.publish({"class": CLASS, "number": number}, payload=PAYLOAD)
             if number % REPORT_EVERY == 0:
-                report(number, client._line.machine.accepted)
+                report(number, number - client.unacknowledged)
         await client.flush(PATIENCE_S)
-        report(number, client._line.machine.accepted, done=True)
+        report(number, number - client.unacknowledged, done=True)
 
 
 if __name__ == "__main__":
