@@ -147,7 +147,6 @@ def resumes_with_nothing(patch: pytest.MonkeyPatch) -> None:
     """After a broken connection, what had not arrived is not sent again."""
 
     def begin(_: Flow, peer: Peer) -> None:
-        peer.congested = False
         peer.open = True
 
     patch.setattr(Flow, "begin", begin)

@@ -335,10 +335,10 @@ class Broker:
                 self.room_again(peer)
             elif peer.channel.data.spilled:
                 self.flow.refill(peer)
-        elif peer is not None and (isinstance(peer, Session) or peer.greeted):
-            raise RemoteProtocolError(f"{type(parcel).__name__} came after a greeting")
         elif isinstance(parcel, AttachRefused):
             self.drop(connection, parcel.reason)
+        elif peer is not None and (isinstance(peer, Session) or peer.greeted):
+            raise RemoteProtocolError(f"{type(parcel).__name__} came after a greeting")
         elif isinstance(parcel, LinkHello):
             self.linking.greet(connection, parcel)
         elif isinstance(parcel, Attach):

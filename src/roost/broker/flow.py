@@ -41,7 +41,6 @@ class Flow:
         assert peer.connection is not None
         for frame in peer.channel.control.outbox:
             self._broker.command(Send(peer.connection, frame))
-        peer.congested = False
         peer.released = peer.channel.data.acked
         self.go_on(peer)
         if isinstance(peer, Session):
@@ -50,6 +49,7 @@ class Flow:
     def end(self, peer: Link | Session) -> None:
         """The connection is gone, or is not the peer's any more."""
         peer.open = False
+        peer.congested = False
         if isinstance(peer, Session):
             # All of it may have to be sent again.
             peer.held_bytes = sum(
@@ -74,6 +74,8 @@ class Flow:
         """Hand out the next few messages, and open the peer if they were the last."""
         if peer.connection is None or peer.open or peer.congested:
             return
+        if isinstance(peer, Link) and not peer.greeted:
+            return  # there is no telling yet what it lacks
         lane = peer.channel.data
         first = max(peer.released, lane.acked)
         for frame in islice(lane.outbox, first - lane.acked, first - lane.acked + AT_A_TIME):

@@ -188,7 +188,8 @@ class Network:
         What a slow connection does not take piles up at its ends, who notice.
         """
         key = frozenset((a, b))
-        extra_s = self._extra_s[key] = max(0.0, self._extra_s.get(key, 0.0) + extra_s)
+        # Of several spikes that come and go a rounding error may remain.
+        extra_s = self._extra_s[key] = round(self._extra_s.get(key, 0.0) + extra_s, 9)
         for connection in self.of(a, b):
             connection.extra_s = extra_s
             for end in connection.ends:
