@@ -16,6 +16,7 @@ import pytest
 
 import roost
 from roost.broker.events import LinkAdded
+from roost.broker.hosting import Hosting
 from roost.client import (
     Client,
     Closed,
@@ -348,11 +349,24 @@ def _is_up(server: BrokerServer) -> bool:
 
 
 @in_loop
-async def test_a_neighbour_that_is_away_delays_the_first_event_only_so_long(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_neighbour_that_is_away_delays_nobody() -> None:
     async with (
         serving(config(neighbours={"B9": ""})) as server,
+        connect(url_of(server)) as client,
+    ):
+        subscription = client.subscribe("n > 0")
+        await subscription.ready()
+        await client.publish({"n": 1})
+        assert (await subscription.get(10))["n"] == 1
+
+
+@in_loop
+async def test_a_broker_that_does_not_settle_delays_the_first_event_only_so_long(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Hosting, "settles", lambda *_: None)
+    async with (
+        serving() as server,
         connect(url_of(server), settle_s=0.2, timeout_s=0.5) as client,
     ):
         subscription = client.subscribe("n > 0")

@@ -23,6 +23,21 @@ from roost.broker.hops import Link
 from roost.broker.journal import Journal
 from roost.broker.messages import Marker, MarkerEcho, Message
 
+# What a marker is for, in its id: the end of a session, or that what a client has asked for has settled.
+END = "end"
+SETTLE = "settle"
+
+
+def marker_id(life: str, number: int, purpose: str, argument: str, session: str) -> str:
+    """Nobody else's. The life of the broker keeps it apart from the markers of an earlier one."""
+    return f"{life}/{number}/{purpose}/{argument}/{session}"
+
+
+def read_marker_id(id_: str) -> tuple[str, str, str]:
+    """The purpose, its argument and the session. (A life is a broker and its incarnation.)"""
+    *_, purpose, argument, session = ("", "", "", *id_.split("/", 5))
+    return purpose, argument, session
+
 
 class Drain(Struct, frozen=True):
     """A marker that has passed here."""
@@ -53,11 +68,16 @@ class Draining:
         return len(self._drains)
 
     def begin(self, id_: str, cause: str) -> None:
-        self._spread(Drain(id_, cause, "", tuple(self._links)))
+        self._spread(Drain(id_, cause, "", self._neighbours(id_)))
 
     def marker(self, link: Link, marker: Marker) -> None:
-        others = tuple(name for name in self._links if name != link.name)
+        others = tuple(name for name in self._neighbours(marker.id) if name != link.name)
         self._spread(Drain(marker.id, marker.cause, link.name, others))
+
+    def _neighbours(self, id_: str) -> tuple[str, ...]:
+        """Those that a marker goes to. What a client asks for settles without those that are away."""
+        settles = read_marker_id(id_)[0] == SETTLE
+        return tuple(name for name, link in self._links.items() if link.greeted or not settles)
 
     def echo(self, link: Link, echo: MarkerEcho) -> None:
         drain = self._drains.get(echo.id)

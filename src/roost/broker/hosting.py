@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from roost.broker.commands import CancelTimer, Close, Send, SetTimer
+from roost.broker.draining import END, SETTLE, marker_id, read_marker_id
 from roost.broker.hops import Session
 from roost.broker.messages import (
     DATA,
@@ -244,7 +245,7 @@ class Hosting:
         session.leaving = True
         self._mark_ending(session, message.cause)
         if message.drain:
-            self._drain(session, "end", "", message.cause)
+            self._drain(session, END, "", message.cause)
         else:
             self._say_ended(session, "goodbye")
 
@@ -257,16 +258,15 @@ class Hosting:
         elif any(lane.sent - lane.acked >= bound for lane in waiting):
             self._broker.tell(session, Refused(message.id, "too much waits for a neighbour"))
         else:
-            self._drain(session, "settle", message.id, message.cause)
+            self._drain(session, SETTLE, message.id, message.cause)
 
     def _drain(self, session: Session, purpose: str, argument: str, cause: str) -> None:
         broker = self._broker
         broker.drains += 1
         if broker.journal is not None:
             broker.journal.put("drains", value=broker.drains)
-        # The incarnation keeps it apart from the markers of an earlier life.
         life = f"{broker.config.broker}/{broker.incarnation}"
-        id_ = f"{life}/{broker.drains}/{purpose}/{argument}/{session.name}"
+        id_ = marker_id(life, broker.drains, purpose, argument, session.name)
         broker.draining.begin(id_, cause)
 
     def _mark_ending(self, session: Session, cause: str) -> None:
@@ -276,11 +276,11 @@ class Hosting:
         self._keep(session)
 
     def drained(self, id_: str) -> None:
-        *_, purpose, argument, name = id_.split("/", 5)
+        purpose, argument, name = read_marker_id(id_)
         session = self._broker.sessions.get(name)
         if session is None:
             return
-        if purpose == "settle":
+        if purpose == SETTLE:
             self._broker.tell(session, Settled(argument))
         else:
             self._say_ended(session, "everything that you published has passed")

@@ -49,6 +49,7 @@ class SocketConnection(asyncio.Protocol):
         self.principal = ""  # who it says it is
         self.transport: asyncio.Transport
         self._decoder = StreamDecoder(limits)
+        self._is_deaf = False  # we have hung up
         self._paused = False  # by the machine
         self._checking = False  # who it says it is
         self._throttled = False
@@ -70,6 +71,8 @@ class SocketConnection(asyncio.Protocol):
         self.server.connected(self)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_deaf:
+            return
         self.heard_at = self.shell.loop.time()
         try:
             parcels = self._decoder.feed(data)
@@ -132,7 +135,9 @@ class SocketConnection(asyncio.Protocol):
 
     def read_or_not(self) -> None:
         """Read the socket, unless something speaks against it."""
-        not_reading = self._throttled or self.server.choked or self._held_bytes > HELD_BYTES_MAX
+        not_reading = not self._is_deaf and (
+            self._throttled or self.server.choked or self._held_bytes > HELD_BYTES_MAX
+        )
         if not_reading != self._not_reading and not self.transport.is_closing():
             self._not_reading = not_reading
             if not_reading:
@@ -193,7 +198,7 @@ class SocketConnection(asyncio.Protocol):
 
     def flush(self) -> None:
         out, self.out = self.out, []
-        if out and not self.transport.is_closing():
+        if out and not self._is_deaf and not self.transport.is_closing():
             data = b"".join(out)
             self.shell.bytes_out += len(data)
             self.transport.write(data)
@@ -203,14 +208,23 @@ class SocketConnection(asyncio.Protocol):
         self._hang_up()
 
     def _hang_up(self) -> None:
-        """After what was written, if the peer reads it; else without."""
-        self.transport.close()
+        """After what was written, if the peer reads it; else without.
+
+        To close with something unread would make the system throw away what we have written, the reason
+        among it. So the rest of what the peer says is read, and not heard.
+        """
+        self._is_deaf = True
+        if self.transport.can_write_eof() and not self.transport.is_closing():
+            self.transport.write_eof()
+            self.read_or_not()
+        else:
+            self.transport.close()
         within_s = min(LAST_WORDS_S, self.server.config.limits.stalled_s)
         self.shell.loop.call_later(within_s, self.transport.abort)
 
     def refuse(self, reason: str) -> None:
         """Say why, as well as can be said, and hang up."""
-        if not self.transport.is_closing():
+        if not self._is_deaf and not self.transport.is_closing():
             self.server.refused(self.id, "connection", reason)
             self.flush()
             self.transport.write(encode(AttachRefused(reason)))
