@@ -46,7 +46,7 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     # How many deliveries may wait for a client, there or away ...
     session_outbox_max: int = 100_000
     # ... or bytes of them, while it is away or does not read ...
-    session_outbox_bytes_max: int = 64_000_000
+    session_outbox_bytes_max: int = 32_000_000
     # ... and what happens to one more: it is not kept, and the client is told how many; or the session
     # ends, and the client is told why.
     session_outbox_policy: Literal["drop", "end"] = "end"

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 AT_A_TIME = 512
 
 
+def size_in_memory(publication: Publication) -> int:
+    """Its bytes as they came, and the payload once more."""
+    return len(publication.encoded) + len(publication.payload)
+
+
 class Flow:
     """Hands outboxes to connections."""
 
@@ -53,7 +58,7 @@ class Flow:
         if isinstance(peer, Session):
             # All of it may have to be sent again.
             peer.held_bytes = sum(
-                len(frame.message.publication.encoded)
+                size_in_memory(frame.message.publication)
                 for frame in peer.channel.data.outbox
                 if type(frame.message) is Delivery
             )
@@ -81,7 +86,7 @@ class Flow:
         for frame in islice(lane.outbox, first - lane.acked, first - lane.acked + AT_A_TIME):
             self._broker.command(Send(peer.connection, frame))
             if isinstance(peer, Session) and type(frame.message) is Delivery:
-                size = len(frame.message.publication.encoded)
+                size = size_in_memory(frame.message.publication)
                 peer.held_bytes = max(0, peer.held_bytes - size)
         in_memory = lane.sent - lane.spilled
         peer.released = min(in_memory, first + AT_A_TIME)
@@ -135,7 +140,7 @@ class Flow:
         lane, config = session.channel.data, self._broker.config
         if lane.memory_max:
             return True
-        size = len(publication.encoded)
+        size = size_in_memory(publication)
         if (
             lane.sent - lane.acked >= config.session_outbox_max
             or session.held_bytes + size > config.session_outbox_bytes_max

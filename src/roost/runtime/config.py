@@ -107,7 +107,7 @@ class BrokerTable(Table, frozen=True, kw_only=True):
     ] = 100_000
     session_outbox_bytes_max: Annotated[
         Positive, why("How many bytes of them, while the client is away or does not read.")
-    ] = 64_000_000
+    ] = 32_000_000
     session_outbox_policy: Annotated[
         Literal["drop", "end"],
         why(
