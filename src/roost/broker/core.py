@@ -24,6 +24,7 @@ from typing import Any
 
 from roost.broker import events as ev
 from roost.broker import restoring
+from roost.broker.channel import Lane
 from roost.broker.commands import (
     CancelTimer,
     Close,
@@ -186,6 +187,26 @@ class Broker:
         while self._held and self._held[0][0] <= token:
             released.extend(self._held.popleft()[1])
         return released
+
+    def say_instead(self, connection: int, lane: Lane) -> None:
+        """Messages of a lane have been replaced: so they are in what waits for the store to be said."""
+        now_says = {frame.sequence: frame for frame in lane.outbox}
+        for _, held in self._held:
+            commands: list[Command] = []
+            for command in held:
+                if type(command) is Deliver:
+                    others = [pair for pair in command.frames if pair[0] != connection]
+                    ours = [frame for id_, frame in command.frames if id_ == connection]
+                    commands.append(Deliver(command.publication, others))
+                    commands += [Send(connection, now_says.get(f.sequence, f)) for f in ours]
+                elif type(command) is Send and command.connection == connection:
+                    parcel = command.parcel
+                    if type(parcel) is Frame and parcel.priority == DATA:
+                        parcel = now_says.get(parcel.sequence, parcel)
+                    commands.append(Send(connection, parcel))
+                else:
+                    commands.append(command)
+            held[:] = commands
 
     @property
     def waiting_for_store(self) -> bool:

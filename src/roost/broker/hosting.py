@@ -152,6 +152,7 @@ class Hosting:
         permission, lane = session.permission, session.channel.data
         if permission is None:
             return
+        replaced = False
         for place in range(len(lane.outbox) - count, len(lane.outbox)):
             message = lane.outbox[place].message
             if type(message) is Delivery and not (
@@ -159,6 +160,9 @@ class Hosting:
                 and permission.subscribe.matches(message.publication.event)
             ):
                 lane.replace(place, Dropped(1))
+                replaced = True
+        if replaced and session.connection is not None:
+            self._broker.say_instead(session.connection, lane)
 
     def _refuse(self, connection: int, answer: AttachRefused) -> None:
         self._broker.command(Send(connection, answer))

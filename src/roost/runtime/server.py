@@ -45,7 +45,7 @@ from roost.runtime.recorder import Recorder
 from roost.runtime.security import RefusalLog, Users
 from roost.runtime.shell import Shell
 from roost.runtime.store import Store
-from roost.runtime.tls import client_context, names_of_peer, server_context
+from roost.runtime.tls import client_context, names_of_peer, server_context, tell_failures
 from roost.wire import encode
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ class BrokerServer:
         self._refusal_log = RefusalLog(config.security.refusals)
         self._login_threads = ThreadPoolExecutor(1, "login")
         self._server_tls = server_context(config.tls) if config.tls.certificate else None
+        if self._server_tls is not None:
+            tell_failures(self._server_tls, lambda why: self.refused(0, "connection", why))
         self._client_tls = client_context(config.tls) if config.tls.certificate else None
         self._store: Store | None = None
         self._server: asyncio.Server | None = None

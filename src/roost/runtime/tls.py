@@ -45,6 +45,32 @@ def server_context(tls: TlsTable, now: datetime | None = None) -> ssl.SSLContext
     return context
 
 
+def tell_failures(context: ssl.SSLContext, told: Callable[[str], None]) -> None:
+    """Have handshakes that fail told, here and to the peer.
+
+    The event loop hears of a failure and hangs up, before it has written what TLS wants to say to the peer
+    (an alert, with the reason). So the failure is held back once, as if more were to be read: the alert goes
+    out, the peer hangs up, and if it does not, the time for a handshake runs out.
+    """
+
+    class Candid(ssl.SSLObject):
+        _failure: ssl.SSLError | None = None
+
+        def do_handshake(self) -> None:
+            if self._failure is not None:
+                raise self._failure
+            try:
+                super().do_handshake()
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                raise
+            except ssl.SSLError as error:
+                self._failure = error
+                told(f"the TLS handshake failed: {error}")
+                raise ssl.SSLWantReadError from error
+
+    context.sslobject_class = Candid
+
+
 def client_context(tls: TlsTable, now: datetime | None = None) -> ssl.SSLContext:
     """For those whom we dial. UserError if a file of it will not do."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # asks for a certificate and checks the host
