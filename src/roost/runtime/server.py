@@ -171,6 +171,7 @@ class BrokerServer:
             await asyncio.sleep(0.01)
         for task in self._tasks:
             task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self.shell.stop()
         for connection in list(self._open.values()):
             connection.transport.close()
