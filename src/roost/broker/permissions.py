@@ -1,4 +1,4 @@
-"""What a principal may do: a filter for what it publishes and one for what it subscribes to (DESIGN.md).
+"""What a principal may do: a filter for what it publishes and one for what it subscribes to.
 
 A request is allowed when the filter covers it. What nobody granted is not allowed. An answer is "" or the
 objection, in words for the one who asked.

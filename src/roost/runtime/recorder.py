@@ -1,4 +1,4 @@
-"""Traces of a live broker, in the tables that the simulator writes (DESIGN.md, traces and the pipeline).
+"""Traces of a live broker, in the tables that the simulator writes.
 
 The recorder is a module of its broker: off, it costs nothing; on, it hears of every publication that was
 routed. Times are seconds since the epoch, so that the traces of several brokers fit together.
