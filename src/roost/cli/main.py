@@ -24,6 +24,7 @@ from roost.cli import (
     fuzz,
     keys,
     match,
+    pipeline,
     publish,
     sim,
     status,
@@ -55,6 +56,7 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     bench.register,
     topology.register,
     sim.register,
+    pipeline.register,
 )
 
 EXIT_BAD_INPUT = 2

@@ -1,0 +1,105 @@
+"""The tables of the pipeline: declared once, checked where a table comes in.
+
+The trace tables are those of `roost.traces`, which brokers write. Around them:
+
+`publications` have a number and a column an attribute, where a null (or NaN) is an attribute that the event
+does not have; which attributes there are is up to the user. `subscriptions` have a number and a filter in
+either syntax of the language. `parsed` is the same with the filters taken apart (see `parsing`), in
+disjunctive form: any of its filters, each of which is all of its predicates. `matches` are pairs, `lists`
+have one row a publication that matches anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from roost.errors import UserError
+from roost.traces import SCHEMAS as TRACES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+PUBLICATION, SUBSCRIPTION = "publication", "subscription"
+
+# A value of the language: just one of the four is not null. For `present` it is the name of the kind, if any.
+VALUE = pa.struct(
+    [
+        ("flag", pa.bool_()),
+        ("integer", pa.int64()),
+        ("number", pa.float64()),
+        ("text", pa.string()),
+    ]
+)
+PREDICATE = pa.struct(
+    [
+        ("attribute", pa.string()),
+        ("operator", pa.string()),
+        ("values", pa.list_(VALUE)),  # several for `in`, none for a plain `present`
+    ]
+)
+
+SCHEMAS: Mapping[str, pa.Schema] = {
+    **TRACES,
+    "publications": pa.schema([(PUBLICATION, pa.int64())]),
+    "subscriptions": pa.schema([(SUBSCRIPTION, pa.int64()), ("filter", pa.string())]),
+    "parsed": pa.schema([(SUBSCRIPTION, pa.int64()), ("filters", pa.list_(pa.list_(PREDICATE)))]),
+    "matches": pa.schema([(PUBLICATION, pa.int64()), (SUBSCRIPTION, pa.int64())]),
+    "lists": pa.schema([(PUBLICATION, pa.int64()), ("subscriptions", pa.list_(pa.int64()))]),
+}
+
+# Kinds of column that can be an attribute, as Spark names them.
+ATTRIBUTE_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string")
+
+
+def spark_schema(table: str) -> StructType:
+    """The schema of a table in Spark's types."""
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 (Spark is slow to load)
+
+    schema: StructType = from_arrow_schema(SCHEMAS[table])
+    return schema
+
+
+def checked(frame: DataFrame, table: str, *, where: str = "") -> DataFrame:
+    """The frame, if it is such a table: a `UserError` names table, column and type otherwise.
+
+    Columns may stand in any order, and there may be more of them. `where` is what a message says it came
+    from: a file, say.
+    """
+    found: dict[str, Any] = {field.name: field.dataType for field in frame.schema}
+    told = f"{where}: " if where else ""
+    for field in spark_schema(table):
+        there = found.get(field.name)
+        expected = field.dataType.simpleString()
+        if there is None:
+            raise UserError(
+                f"{told}the table {table!r} has no column {field.name!r} ({expected}); there are"
+                f" {', '.join(map(repr, found)) or 'none'}"
+            )
+        if there.simpleString() != expected:
+            raise UserError(
+                f"{told}the column {field.name!r} of the table {table!r} is {there.simpleString()};"
+                f" expected {expected}"
+            )
+    return frame
+
+
+def attributes_of(publications: DataFrame, *, where: str = "") -> list[str]:
+    """The columns of checked publications that are attributes of the events."""
+    checked(publications, "publications", where=where)
+    told = f"{where}: " if where else ""
+    names = []
+    for field in publications.schema:
+        if field.name == PUBLICATION:
+            continue
+        kind = field.dataType.simpleString()
+        if kind not in ATTRIBUTE_TYPES:
+            raise UserError(
+                f"{told}the column {field.name!r} of the table 'publications' is {kind}; an attribute is"
+                f" one of {', '.join(ATTRIBUTE_TYPES)} (events are flat)"
+            )
+        names.append(field.name)
+    return names

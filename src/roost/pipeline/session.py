@@ -1,0 +1,184 @@
+"""The edge of the pipeline: the one place where a Spark session is made.
+
+Everything else in this package takes DataFrames, and from them the session. Local by default, any master
+by one argument: `local[4]`, `spark://host:7077`, `yarn`, `k8s://...`, or `sc://host:15002` for Spark Connect.
+Under `spark-submit` the master, and whatever else it sets, is its own.
+
+A failed task is tried three times in local mode too, which plain `local[N]` does not do.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roost.errors import UserError
+from roost.pipeline.java import find_java, java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TASK_TRIES = 3
+# Of the machine's memory, for the JVM in local mode; the Python workers need most of the rest.
+MEMORY_SHARE, MEMORY_MAX_MB = 0.25, 8_192
+REACHED_S = 5.0
+PARTITIONS_A_CORE = 2
+
+MASTERS = (
+    "local[2], spark://host:7077, yarn, k8s://https://host:6443, or sc://host:15002 (Spark Connect)"
+)
+_MASTER = re.compile(r"(local(\[([0-9]+|\*)(, *[0-9]+)?\])?|yarn|(spark|sc|k8s)://.+)")
+_DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
+
+# What holds for every session of ours, wherever it runs.
+EVERYWHERE = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
+}
+
+
+@contextmanager
+def spark_session(
+    master: str | None = None, conf: Mapping[str, str] | None = None, *, app: str = "roost"
+) -> Iterator[SparkSession]:
+    """A session that is stopped at the end."""
+    session = start_session(master, conf, app=app)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def start_session(
+    master: str | None = None, conf: Mapping[str, str] | None = None, *, app: str = "roost"
+) -> SparkSession:
+    """A session; `conf` are settings of Spark's, which win over ours.
+
+    A master that is no such thing, or that nobody answers at, is refused before anything is started.
+    """
+    master = master or (None if submitted() else local_master())
+    if master is not None:
+        check_master(master)
+    settings = {**settings_for(master), **(conf or {})}
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if master is None or not master.startswith("sc://"):
+        _prepare_jvm(settings)
+    return _started(master, settings, app)
+
+
+def _started(master: str | None, settings: Mapping[str, str], app: str) -> SparkSession:
+    from pyspark.errors import PySparkException  # noqa: PLC0415 (a session is rarely needed)
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    builder: Any = SparkSession.builder.appName(app)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    if master is not None:
+        builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
+    try:
+        session: SparkSession = builder.getOrCreate()
+    except ImportError as bad:
+        raise UserError(f"{master}: Spark Connect can't be used: {bad}") from None
+    except PySparkException as bad:
+        raise UserError(
+            f"Spark does not start{_at(master)}: {str(bad).splitlines()[0]}; --master and --conf are"
+            " what it was given"
+        ) from None
+    except Exception as bad:  # what the JVM throws has no common type
+        if type(bad).__module__.startswith("py4j"):
+            raise UserError(f"Spark does not start{_at(master)}: {_jvm_words(bad)}") from None
+        raise
+    return session
+
+
+def _at(master: str | None) -> str:
+    return "" if master is None else f" at {master}"
+
+
+def _jvm_words(error: Exception) -> str:
+    """The first line of what the JVM said."""
+    java = getattr(error, "java_exception", None)
+    return str(java.toString() if java is not None else error).splitlines()[0]
+
+
+def submitted() -> bool:
+    """Whether `spark-submit` started this program, and with it a JVM."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def local_master(cores: int | None = None) -> str:
+    """This machine, with so many tasks at a time."""
+    return f"local[{cores or len(os.sched_getaffinity(0))},{TASK_TRIES}]"
+
+
+def settings_for(master: str | None) -> dict[str, str]:
+    """Our settings for a master."""
+    settings = dict(EVERYWHERE)
+    if master is None or not master.startswith("local"):
+        return settings
+    cores = local_cores(master)
+    settings |= {
+        # Nothing of a local session is anybody else's business, and no name has to be resolved for it.
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": f"{_memory_mb()}m",
+        "spark.sql.shuffle.partitions": str(PARTITIONS_A_CORE * cores),
+        "spark.default.parallelism": str(PARTITIONS_A_CORE * cores),
+    }
+    return settings
+
+
+def local_cores(master: str) -> int:
+    """How many tasks a local master runs at a time."""
+    found = re.match(r"local\[([0-9]+|\*)", master)
+    if found is None:
+        return 1
+    return len(os.sched_getaffinity(0)) if found[1] == "*" else int(found[1])
+
+
+def _memory_mb() -> int:
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    return max(1_024, min(int(MEMORY_SHARE * total), MEMORY_MAX_MB))
+
+
+def _prepare_jvm(settings: dict[str, str]) -> None:
+    """What has to be there before a JVM starts; one that `spark-submit` started is left as it is."""
+    if submitted():
+        return
+    os.environ["JAVA_HOME"] = str(java_home(find_java()))
+    quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    given = settings.get("spark.driver.extraJavaOptions", "")
+    settings["spark.driver.extraJavaOptions"] = f"{quiet} {given}".strip()
+
+
+def check_master(master: str) -> None:
+    """Refuses what is no master, or is one that nobody answers at."""
+    if not _MASTER.fullmatch(master):
+        raise UserError(f"{master!r} is not a Spark master; expected {MASTERS}")
+    scheme, _, rest = master.partition("://")
+    if scheme not in _DEFAULT_PORTS:
+        return
+    failures = []
+    # A standalone cluster may have several masters, of which one leads.
+    for place in rest.partition("/")[0].split(","):
+        host, _, port = place.partition(":")
+        if not host or (port and not port.isdecimal()):
+            raise UserError(f"{master!r} is not a Spark master; expected {MASTERS}")
+        number = int(port or _DEFAULT_PORTS[scheme])
+        try:
+            socket.create_connection((host, number), timeout=REACHED_S).close()
+        except (OSError, OverflowError) as bad:
+            failures.append(f"{host}:{number} ({getattr(bad, 'strerror', None) or bad})")
+        else:
+            return
+    raise UserError(f"no Spark master answers at {', '.join(failures)}; --master was {master}")
