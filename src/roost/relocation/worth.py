@@ -1,0 +1,92 @@
+"""Whether a move pays for itself.
+
+The paper moves a publisher whenever another broker comes out better, by however little. Statistics are
+samples, and what they say of two brokers that are about as good changes from session to session: publishers
+would wander. So a move has to save more than it costs, within a time for which the statistics may be
+trusted (the *horizon*), it has to save a share of what there is, and after a move the client rests.
+
+A move is judged in the metric by which the present broker lost (`Choice.decided_by`), in which it saves
+something by definition; the other one may get worse, as the weight allows.
+
+    metric   saved a second                             unit over the horizon
+    load     messages/s less                            messages
+    delay    seconds less * deliveries/s                seconds that deliveries are under way (s)
+
+Costs of a path of M brokers, as the migration protocol has them (000 section 3.3):
+
+    load     messages_per_broker * M: the update goes one way and the confirmation the other, and a broker
+             forwards and withdraws subscriptions
+    delay    the publisher pauses pause_s_per_broker * M, and what it would have published meanwhile comes
+             later, by half of that on average
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from roost.errors import UserError
+from roost.relocation.choosing import Choice
+
+UNITS = {"load": "messages", "delay": "s of delivery"}
+
+
+class Terms(Struct, frozen=True):
+    """What a move has to meet."""
+
+    horizon_s: float = 600.0
+    messages_per_broker: float = 6.0
+    pause_s_per_broker: float = 0.5  # a migration over 10 hops took up to 5 s (000 section 3.3)
+    margin: float = 2.0  # the saving over the cost, at least
+    share_min: float = 0.05  # the saving over what there is now, at least
+    rest_s: float = 60.0  # after a move
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if not value >= 0:
+                raise UserError(f"{name} {value:g}; expected 0 or more")
+
+
+class Verdict(Struct, frozen=True):
+    """Whether to move; saving and cost over the horizon, in the same unit."""
+
+    pays: bool
+    saving: float
+    cost: float
+    unit: str
+    reason: str
+
+
+def worth(
+    choice: Choice, path_brokers: int, since_move_s: float | None = None, terms: Terms | None = None
+) -> Verdict:
+    """Judge a choice. `path_brokers` are those of the migration path, both ends included.
+
+    `since_move_s` is how long ago the client moved last; None if it has not.
+    """
+    terms = terms or Terms()
+    metric = choice.decided_by
+    if metric is None:
+        return Verdict(False, 0.0, 0.0, UNITS[choice.goal.priority], "no broker is better")
+    if metric == "load":
+        now, then = choice.present.load_per_s, choice.chosen.load_per_s
+        cost = terms.messages_per_broker * path_brokers
+        saving = (now - then) * terms.horizon_s
+    else:
+        now, then = choice.present.delay_s, choice.chosen.delay_s
+        pause = terms.pause_s_per_broker * path_brokers
+        cost = pause * pause / 2 * choice.deliveries_per_s
+        saving = (now - then) * choice.deliveries_per_s * terms.horizon_s
+    unit = UNITS[metric]
+    found = f"saves {saving:.4g} {unit} in {terms.horizon_s:g} s and costs {cost:.4g}"
+    pays = False
+    if since_move_s is not None and since_move_s < terms.rest_s:
+        reason = f"it moved {since_move_s:.4g} s ago and rests for {terms.rest_s:g} s"
+    elif now - then < terms.share_min * now:
+        share = 100 * (now - then) / now
+        reason = f"saves {share:.3g} % of the {metric}, less than {100 * terms.share_min:g} %"
+    elif saving <= terms.margin * cost:
+        reason = f"{found}, which is not {terms.margin:g} times less"
+    else:
+        pays, reason = True, found
+    return Verdict(pays, saving, cost, unit, reason)
