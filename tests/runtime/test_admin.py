@@ -216,15 +216,34 @@ def test_sessions_page_by_page() -> None:
 
 def test_tracing_is_turned_on_and_off(tmp_path: Path) -> None:
     async def work(started: Broker) -> None:
-        on = {"on": True, "folder": str(tmp_path)}
-        assert (await started.post("/trace", on)).json == {"tracing": True, "folder": str(tmp_path)}
+        on = {"on": True, "folder": str(tmp_path), "run": "monday"}
+        assert (await started.post("/trace", on)).json == {
+            "tracing": True,
+            "folder": str(tmp_path),
+            "run": "monday",
+        }
         assert (await started.get("/status")).json["tracing"] is True
         again = await started.post("/trace", on)
         assert again.status == 409
         assert "already" in again.json["error"]
         for _ in range(2):
             assert (await started.post("/trace", {"on": False})).json == {"tracing": False}
-        assert len(list(tmp_path.glob("deliveries/run=B0-*/part-0.parquet"))) == 1
+        assert (tmp_path / "deliveries" / "run=monday" / "part-B0.parquet").is_file()
+        again = await started.post("/trace", on)
+        assert again.status == 400
+        assert "the run 'monday' has a trace of 'B0' already" in again.json["error"]
+        assert (await started.get("/status")).json["tracing"] is False
+
+    check(work)
+
+
+def test_a_run_of_its_own_is_named(tmp_path: Path) -> None:
+    async def work(started: Broker) -> None:
+        answer = await started.post("/trace", {"on": True, "folder": str(tmp_path)})
+        assert answer.json["run"].startswith("B0-")
+        await started.post("/trace", {"on": False})
+        (path,) = tmp_path.glob("loads/*/*")
+        assert path == tmp_path / "loads" / f"run={answer.json['run']}" / "part-B0.parquet"
 
     check(work)
 
@@ -252,6 +271,12 @@ def test_a_client_is_asked_to_move() -> None:
         ("/trace", {"on": True, "folder": "x"}, 400, "the folder is 'x'; expected a path from"),
         ("/trace", {"on": True, "folder": "/dev/null/x"}, 400, "can't be written: Not a directory"),
         ("/trace", {"on": True, "folder": "/\0"}, 400, "null byte"),
+        (
+            "/trace",
+            {"on": True, "folder": "/x", "run": "../y"},
+            400,
+            "a run can't be called '../y'",
+        ),
         ("/trace", b"[" * 70_000, 413, "the body is too long"),
         ("/redirect", {"client": "c1"}, 400, "missing required field `broker`"),
         ("/redirect", {"client": "", "broker": "B1"}, 400, "length >= 1 - at `$.client`"),

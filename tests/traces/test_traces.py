@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from roost.errors import UserError
-from roost.traces import SCHEMAS, TraceWriter, read_table
+from roost.traces import SCHEMAS, About, TraceWriter, read_table
+from roost.traces.run import safe_name, versions
+from roost.traces.schemas import TRACED
 
 LINKS = [(10.0, "B0", "B1", "control", 5, 4, 1), (10.0, "B0", "B1", "data", 7, 7, 0)]
 
@@ -31,7 +34,7 @@ def refused(path: Path) -> str:
 
 def test_rows_are_read_back(tmp_path: Path) -> None:
     paths = write(tmp_path)
-    assert list(paths) == list(SCHEMAS)
+    assert list(paths) == list(SCHEMAS) == [*TRACED, "runs"]
     table = read_table(paths["links"])
     assert table.schema.equals(SCHEMAS["links"])
     assert [tuple(row.values()) for row in table.to_pylist()] == LINKS
@@ -58,6 +61,86 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="can't be written: Not a directory"):
         TraceWriter(tmp_path / "file", "r")
+
+
+def test_what_the_run_was_is_noted(tmp_path: Path) -> None:
+    about = About("live", 7, {"broker": "B0", "bounds": [1, None]}, 12.5)
+    with TraceWriter(tmp_path, "r", part="B0", about=about) as trace:
+        pass
+    (row,) = read_table(trace.paths["runs"]).to_pylist()
+    assert (row["part"], row["kind"], row["seed"], row["began"]) == ("B0", "live", 7, 12.5)
+    assert msgspec.json.decode(row["config"]) == {"broker": "B0", "bounds": [1, None]}
+    assert msgspec.json.decode(row["versions"]) == versions()
+    (row,) = read_table(write(tmp_path, "s")["runs"]).to_pylist()
+    assert (row["kind"], row["seed"], row["config"], row["began"]) == ("unknown", None, "{}", None)
+
+
+def test_parts_of_a_run_stand_side_by_side(tmp_path: Path) -> None:
+    """Whatever the brokers are called."""
+    names = ["B0", "b/0", "b-0", "b 0", "..", "ä" * 100, "ä" * 101, "x" * 300]
+    for name in names:
+        with TraceWriter(tmp_path, "r", part=name, replace=False) as trace:
+            trace.add("links", (1.0, name, *LINKS[0][2:]))
+    folder = tmp_path / "links" / "run=r"
+    assert {path.parent for path in tmp_path.glob("links/**/*.parquet")} == {folder}
+    found = [read_table(path)["broker"].to_pylist() for path in folder.iterdir()]
+    assert sorted(found) == sorted([name] for name in names)
+    assert [safe_name(name) for name in ("B0", "b-0")] == ["B0", "b-0"]
+
+
+def test_a_part_that_is_there_is_replaced_only_if_that_is_fine(tmp_path: Path) -> None:
+    first = TraceWriter(tmp_path, "r", part="B0", replace=False)
+    for _ in range(2):
+        with pytest.raises(UserError, match="the run 'r' has a trace of 'B0' already"):
+            TraceWriter(tmp_path, "r", part="B0", replace=False)
+        first.close()  # the second time it has been
+    assert all(path.is_file() for path in first.paths.values())
+
+
+def test_a_trace_is_there_when_it_is_whole(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path, "r") as trace:
+        trace.add("links", LINKS[0])
+        assert not list(tmp_path.rglob("*.parquet"))
+    assert sorted(tmp_path.rglob("*.*")) == sorted(trace.paths.values())
+
+
+def test_what_is_broken_off_leaves_what_was(tmp_path: Path) -> None:
+    def broken(folder: Path) -> None:
+        with TraceWriter(folder, "r") as trace:
+            trace.add("links", LINKS[1])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        broken(tmp_path)
+    assert not list(tmp_path.iterdir())
+    before = {path: path.read_bytes() for path in write(tmp_path).values()}
+    with pytest.raises(KeyboardInterrupt):
+        broken(tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
+
+
+def test_a_trace_that_cannot_be_completed_is_none(tmp_path: Path) -> None:
+    trace = TraceWriter(tmp_path, "r")
+    trace.add("links", LINKS[0])
+    # Nobody can take this name any more.
+    (trace.paths["deliveries"] / "x").mkdir(parents=True)
+    with pytest.raises(OSError, match="directory"):
+        trace.close()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    trace.close()
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a b", "x" * 201, "é", "__HIVE_DEFAULT_PARTITION__"])
+def test_names_that_are_none_of_a_run(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="a run can't be called"):
+        TraceWriter(tmp_path, name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_seed_that_does_not_fit(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="the seed 9223372036854775808 can't be noted in the table"):
+        TraceWriter(tmp_path, "r", about=About("simulated", 2**63))
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("kept", [0, 3, 4, 100, -1])

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from roost.simulation.run import Checks, check, end_of, rest, run_workload, unfi
 from roost.simulation.summary import Summary, last_loads, summarise
 from roost.simulation.workload_file import Workload, read_workload
 from roost.simulation.world import World
-from roost.traces import TraceWriter, read_table
+from roost.traces import About, TraceWriter, read_table
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def carry_out(plan: Plan) -> Result:
     if plan.faults != "none":
         workload = with_faults(workload, plan.faults, plan.seed, until)
     storybook = Storybook() if plan.stories else None
-    with traced(plan) as trace:
+    with traced(plan, workload, until) as trace:
         world = World(
             workload.settings, workload.statements, seed=plan.seed, trace=trace, storybook=storybook
         )
@@ -95,13 +96,28 @@ def carry_out(plan: Plan) -> Result:
 
 
 @contextmanager
-def traced(plan: Plan) -> Iterator[TraceWriter | None]:
+def traced(plan: Plan, workload: Workload, until: float) -> Iterator[TraceWriter | None]:
     """The trace that is asked for; one of the same name is replaced."""
     if plan.trace is None:
         yield None
     else:
-        with TraceWriter(plan.trace, plan.run) as trace:
+        about = About("simulated", plan.seed, config_of(plan, workload, until))
+        with TraceWriter(plan.trace, plan.run, about=about) as trace:
             yield trace
+
+
+def config_of(plan: Plan, workload: Workload, until: float) -> dict[str, Any]:
+    """What decides a run besides its seed, so that it can be made again."""
+    # What comes through a pipe can't be read a second time.
+    whole = plan.file.read_bytes() if plan.file.is_file() else None
+    return {
+        "workload": plan.file.name,
+        "sha256": None if whole is None else sha256(whole).hexdigest(),
+        "until_s": until,
+        "faults": plan.faults,
+        "rest": plan.rest,
+        "settings": msgspec.to_builtins(workload.settings),
+    }
 
 
 def judged(

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 EXAMPLES = """\b
-The tables are those of `roost sim run --trace`: Parquet, in a folder for each table and broker.
-Rows are complete on the disk after `roost trace off`, or when a broker has ended in order.
+The tables are those of `roost sim run --trace`: Parquet, in a folder for each table and run.
+All brokers write into the same run, each a file of its own. Files are there, and whole,
+after `roost trace off`, or when a broker has ended in order; see `roost lake`.
 
 \b
 Examples:
   roost trace on traces
+  roost trace on traces --run monday
   roost trace off
 """
 
@@ -50,6 +52,9 @@ def on(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", file_okay=False, help="On the brokers' machines.")
     ],
+    run: Annotated[
+        str, typer.Option(metavar="NAME", help="Of the run; a new name if none is given.")
+    ] = "",
     state: StateOption = None,
     admin: AdminOption = None,
     user: UserOption = "",
@@ -57,8 +62,14 @@ def on(
     authority: AuthorityOption = None,
 ) -> None:
     """Begin to record."""
+    from roost.runtime.recorder import new_run
+    from roost.traces.run import check_run_name
+
+    run = run or new_run("live")
+    check_run_name(run)
     fleet = fleet_of(state, admin, user, token, authority)
-    tell(fleet, {"on": True, "folder": str(folder.absolute())}, f"records into {folder}")
+    order = {"on": True, "folder": str(folder.absolute()), "run": run}
+    tell(fleet, order, f"records into {folder}, the run {run}")
 
 
 def off(

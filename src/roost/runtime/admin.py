@@ -4,7 +4,7 @@
     GET  /status     how it fares, as JSON
     GET  /metrics    the same for Prometheus
     GET  /sessions   its clients, a page at a time: ?limit=100&after=NAME
-    POST /trace      {"on": true, "folder": "/var/traces"}, {"on": false}
+    POST /trace      {"on": true, "folder": "/var/traces", "run": "monday"}, {"on": false}
     POST /redirect   {"client": "c1", "broker": "B2"}: asks a client to move
 
 It runs in the broker's own event loop: what answers `/health` is what has to be healthy, and a page sees the
@@ -71,6 +71,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=255)]
 class TraceRequest(Struct, frozen=True, forbid_unknown_fields=True):
     on: bool
     folder: str = ""
+    run: str = ""  # the same for all brokers whose traces belong together
 
 
 class RedirectRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -202,10 +203,10 @@ class Admin:
         if recorder.recording:
             raise HTTPException(409, "traffic is recorded already; turn that off first")
         try:
-            recorder.begin(Path(folder), shell)
+            run = recorder.begin(Path(folder), shell, wanted.run)
         except (UserError, ValueError) as error:
             raise HTTPException(400, str(error)) from None
-        return _json({"tracing": True, "folder": folder})
+        return _json({"tracing": True, "folder": folder, "run": run})
 
     async def _redirect(self, request: Request) -> Response:
         wanted = await _body(request, RedirectRequest, '{"client": "c1", "broker": "B2"}')

@@ -1,7 +1,8 @@
 """Traces of a live broker, in the tables that the simulator writes.
 
 The recorder is a module of its broker: off, it costs nothing; on, it hears of every publication that was
-routed. Times are seconds since the epoch, so that the traces of several brokers fit together.
+routed. Times are seconds since the epoch, so that the traces of several brokers fit together: those that are
+told the name of the same run each write a part of it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,14 @@ from roost.broker.events import LoadIndices, ModuleSwitched
 from roost.broker.module import Module, ModuleState, Visit
 from roost.errors import UserError
 from roost.runtime.shell import Shell
-from roost.traces import TraceWriter, decision_row
+from roost.traces import About, TraceWriter, decision_row
+from roost.traces.run import safe_name
 from roost.wire import publication_bytes
+
+
+def new_run(prefix: str) -> str:
+    """A name that no run has, not even one that began a moment ago."""
+    return f"{prefix}-{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
 
 
 class Recorder(Module):
@@ -38,14 +45,26 @@ class Recorder(Module):
     def recording(self) -> bool:
         return self._trace is not None
 
-    def begin(self, folder: Path, shell: Shell) -> None:
-        """From now on, into a run of its own."""
-        if self._trace is None:
-            # Nobody else's: neither another broker's, nor one that began a moment ago.
-            run = f"{self._broker}-{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
-            self._trace = TraceWriter(folder, run, rows_a_group=self._rows_a_group)
-            self.trouble = ""
-            shell.handle(ModuleSwitched(self.name, ModuleState.OBSERVING.value))
+    def begin(self, folder: Path, shell: Shell, run: str = "") -> str:
+        """From now on, into this run, or one of its own; its name."""
+        run = run or new_run(safe_name(self._broker))
+        machine = shell.machine
+        about = About(
+            "live",
+            config={**msgspec.to_builtins(machine.config), "neighbours": sorted(machine.links)},
+            began=time.time(),
+        )
+        self._trace = TraceWriter(
+            folder,
+            run,
+            part=self._broker,
+            about=about,
+            replace=False,
+            rows_a_group=self._rows_a_group,
+        )
+        self.trouble = ""
+        shell.handle(ModuleSwitched(self.name, ModuleState.OBSERVING.value))
+        return run
 
     def end(self, shell: Shell | None = None) -> None:
         """No more: what was recorded is complete on the disk."""

@@ -2,7 +2,8 @@
 
 from roost.traces.reader import read_table
 from roost.traces.rows import decision_row
+from roost.traces.run import About
 from roost.traces.schemas import SCHEMAS
 from roost.traces.writer import TraceWriter
 
-__all__ = ["SCHEMAS", "TraceWriter", "decision_row", "read_table"]
+__all__ = ["SCHEMAS", "About", "TraceWriter", "decision_row", "read_table"]

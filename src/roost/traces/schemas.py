@@ -1,7 +1,9 @@
 """The trace tables: declared once, written by the simulator and by live brokers, read by the pipeline.
 
 `deliveries` has a row for every broker that a publication visits, `links` one a neighbour, class and
-period, `loads` one a broker and period, `decisions` one for everything that an optimiser chose.
+period, `loads` one a broker and period, `decisions` one for everything that an optimiser chose. Beside these
+four, which grow while a run lasts, `runs` says what the run was (see `run`): one row for each that writes
+into it.
 """
 
 from __future__ import annotations
@@ -69,4 +71,17 @@ SCHEMAS = {
             ("cause", pa.string()),
         ]
     ),
+    "runs": pa.schema(
+        [
+            ("part", pa.string()),  # whose files: a broker's, or those of a table of the pipeline
+            ("kind", pa.string()),  # simulated, live, generated, matched, ...
+            ("seed", pa.int64()),  # null where none was drawn from
+            ("config", pa.string()),  # JSON
+            ("versions", pa.string()),  # JSON, of what it was made with
+            ("began", pa.float64()),  # in seconds since the epoch; null where time is virtual
+        ]
+    ),
 }
+
+# The tables of events, which are written row by row.
+TRACED = tuple(table for table in SCHEMAS if table != "runs")
