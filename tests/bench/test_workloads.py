@@ -8,15 +8,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from roost.bench.workloads import (
-    CENTRE_MEANS,
-    WORKLOADS,
-    Market,
-    Workload,
-    tickers,
-    workload_of,
-)
+from roost.bench.workloads import WORKLOADS, Workload, workload_of
 from roost.language import Operator
+from roost.pipeline.workload.bluedove import CENTRE_MEANS
+from roost.pipeline.workload.stock import Market, tickers
 
 NAMES = sorted(WORKLOADS)
 NUMBERS = ["open", "high", "low", "close", "volume"]

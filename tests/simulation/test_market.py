@@ -282,7 +282,7 @@ def test_missing_cells_of_a_parquet_file_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("bars.txt", "", "ends in .csv or .parquet"),
+        ("bars.txt", "", "ends in .csv, .ndjson, .jsonl or .parquet"),
         ("bars.csv", "", "not a file of bars that can be read"),
         ("bars.csv", "symbol,open\nA\n", "not a file of bars that can be read"),
         ("bars.csv", "symbol,symbol,open\nA,B,1\n", "the column 'symbol' comes twice"),

@@ -1,6 +1,6 @@
 """The two workloads of the match benchmark, from a seed.
 
-`bluedove` is the set-up of 004 section IV-A: four ranges of numbers, skewed. `stock` is what the
+`bluedove` is the set-up of 004 section IV-B: four ranges of numbers, skewed. `stock` is what the
 other papers run on: subscriptions to quotes, most of them for one symbol. Each comes as columns
 (for bulk loading and batches) and as filters and events, which say the same.
 """
@@ -17,10 +17,27 @@ from numpy.typing import NDArray
 from roost.bench.sizes import BATCH
 from roost.language import Event, Filter, Operator, Predicate
 from roost.matching import Ids
+from roost.pipeline.workload.bluedove import (
+    CENTRE_MEANS,
+    DIMENSION_LENGTH,
+    cropped_normal,
+    ranges_around,
+)
+from roost.pipeline.workload.stock import (
+    BOUND_OPERATORS,
+    BOUNDED_SHARES,
+    CLASS_SHARE,
+    CLASS_SHARE_IF_LARGE,
+    RARE_VOLUME_SPREAD,
+    SYMBOLS,
+    TRADING_DAYS,
+    Market,
+    rare_volume,
+    shares,
+    trading_days,
+)
 
 Column = NDArray[Any] | list[str]
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 
 class Template(NamedTuple):
@@ -78,20 +95,13 @@ def plain(column: Column) -> list[Any]:
 
 # --- bluedove -------------------------------------------------------------------------------------
 
-DIMENSION_LENGTH = 1_000.0
-RANGE_WIDTH = 250.0
-CENTRE_DEVIATION = 250.0
-CENTRE_MEANS = (125.0, 375.0, 625.0, 875.0)
-
 
 def bluedove(rng: np.random.Generator, subscriptions: int, events: int) -> Workload:
     """Four ranges a subscription around skewed centres, and events anywhere."""
     centre_rng, event_rng = rng.spawn(2)
     predicates: list[tuple[str, Operator, Column]] = []
     for dimension, mean in enumerate(CENTRE_MEANS):
-        centres = _cropped_normal(centre_rng, mean, subscriptions)
-        low = np.maximum(centres - RANGE_WIDTH / 2, 0.0)
-        high = np.minimum(centres + RANGE_WIDTH / 2, DIMENSION_LENGTH)
+        low, high = ranges_around(cropped_normal(centre_rng, mean, subscriptions))
         predicates += [
             (f"d{dimension}", Operator.GE, low),
             (f"d{dimension}", Operator.LT, high),
@@ -103,77 +113,10 @@ def bluedove(rng: np.random.Generator, subscriptions: int, events: int) -> Workl
     return Workload("bluedove", [Template(np.arange(subscriptions), predicates)], columns)
 
 
-def _cropped_normal(rng: np.random.Generator, mean: float, n: int) -> Floats:
-    """Draws from a normal distribution; what falls outside of the dimension is drawn again."""
-    values = rng.normal(mean, CENTRE_DEVIATION, n)
-    while len(outside := np.flatnonzero((values < 0) | (values > DIMENSION_LENGTH))):
-        values[outside] = rng.normal(mean, CENTRE_DEVIATION, len(outside))
-    return values
-
-
 # --- stock ----------------------------------------------------------------------------------------
 
-SYMBOLS = 500
-RARE_VOLUME_PERCENTILE = 99.0
-RARE_VOLUME_SPREAD = 0.05
 # From this size on there are fewer subscriptions that match every quote.
 LARGE = 100_000
-QUOTES_TO_KNOW_THE_MARKET = 100_000
-TRADING_DAYS = 250
-LETTERS = np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
-
-# What a subscription asks for besides its symbol, None for nothing; and its share of all of them.
-BOUNDED_SHARES = {"high": 0.20, "low": 0.20, "volume": 0.20}
-SYMBOL_SHARE = 0.34
-RARE_SHARE = 0.05
-CLASS_SHARE = 0.01
-CLASS_SHARE_IF_LARGE = 0.0005
-BOUND_OPERATORS = {"high": Operator.GT, "low": Operator.LT, "volume": Operator.GT}
-
-
-@dataclass(frozen=True)
-class Market:
-    """The symbols, and around what their prices and volumes move."""
-
-    symbols: list[str]
-    price: Floats
-    volume: Floats
-
-    @classmethod
-    def draw(cls, rng: np.random.Generator) -> Market:
-        """A market of `SYMBOLS` symbols."""
-        return cls(
-            tickers(rng, SYMBOLS),
-            40 * rng.lognormal(0, 0.8, SYMBOLS),
-            200_000 * rng.lognormal(0, 1.2, SYMBOLS),
-        )
-
-    def quotes(self, rng: np.random.Generator, codes: Codes) -> dict[str, NDArray[Any]]:
-        """One quote a symbol code: prices in cents, volumes whole."""
-        n = len(codes)
-        opening = self.price[codes] * rng.lognormal(0, 0.2, n)
-        closing = opening * rng.lognormal(0, 0.02, n)
-        high = np.maximum(opening, closing) * rng.lognormal(0.01, 0.005, n).clip(1)
-        low = np.minimum(opening, closing) / rng.lognormal(0.01, 0.005, n).clip(1)
-        prices = {"open": opening, "high": high, "low": low, "close": closing}
-        volume = self.volume[codes] * rng.lognormal(0, 0.6, n)
-        return {
-            **{name: price.round(2) for name, price in prices.items()},
-            "volume": volume.astype(np.int64),
-        }
-
-    def names(self, codes: Codes) -> list[str]:
-        """The symbols of codes."""
-        return [self.symbols[code] for code in codes.tolist()]
-
-
-def tickers(rng: np.random.Generator, n: int) -> list[str]:
-    """Distinct names of two to four capital letters."""
-    found: dict[str, None] = {}
-    while len(found) < n:
-        length = int(rng.choice([2, 3, 4], p=[0.1, 0.45, 0.45]))
-        found["".join(rng.choice(LETTERS, length).tolist())] = None
-    return list(found)
 
 
 def stock(rng: np.random.Generator, subscriptions: int, events: int) -> Workload:
@@ -189,18 +132,17 @@ def stock(rng: np.random.Generator, subscriptions: int, events: int) -> Workload
         "date": _dates(event_rng, events),
     }
     # Last, so that the quotes do not depend on how many subscriptions there are.
-    rare = _rare_volume(market, market_rng)
+    rare = rare_volume(market, market_rng)
     return Workload(
         "stock", _stock_templates(market, rare, subscription_rng, subscriptions), columns
     )
 
 
 def _stock_templates(
-    market: Market, rare_volume: float, rng: np.random.Generator, n: int
+    market: Market, rare: float, rng: np.random.Generator, n: int
 ) -> list[Template]:
     class_share = CLASS_SHARE_IF_LARGE if n >= LARGE else CLASS_SHARE
-    symbol_share = SYMBOL_SHARE + CLASS_SHARE - class_share
-    ids = _split(rng, n, [*BOUNDED_SHARES.values(), symbol_share, RARE_SHARE, class_share])
+    ids = _split(rng, n, shares(class_share))
     templates = []
     for name, own in zip(BOUNDED_SHARES, ids, strict=False):
         codes = rng.integers(0, SYMBOLS, len(own))
@@ -213,7 +155,7 @@ def _stock_templates(
         templates.append(Template(own, predicates))
     by_symbol, by_rare_volume, by_class = ids[len(BOUNDED_SHARES) :]
     symbols = market.names(rng.integers(0, SYMBOLS, len(by_symbol)))
-    volumes = rare_volume * rng.lognormal(0, RARE_VOLUME_SPREAD, len(by_rare_volume))
+    volumes = rare * rng.lognormal(0, RARE_VOLUME_SPREAD, len(by_rare_volume))
     templates += [
         Template(by_symbol, [("symbol", Operator.EQ, symbols)]),
         Template(by_rare_volume, [("volume", Operator.GT, volumes.astype(np.int64))]),
@@ -228,13 +170,8 @@ def _split(rng: np.random.Generator, n: int, shares: list[float]) -> list[Ids]:
     return [np.sort(part) for part in np.split(rng.permutation(n), ends[:-1])]
 
 
-def _rare_volume(market: Market, rng: np.random.Generator) -> float:
-    codes = rng.integers(0, SYMBOLS, QUOTES_TO_KNOW_THE_MARKET)
-    return float(np.percentile(market.quotes(rng, codes)["volume"], RARE_VOLUME_PERCENTILE))
-
-
 def _dates(rng: np.random.Generator, n: int) -> list[str]:
-    days = np.busday_offset("2024-01-02", np.arange(TRADING_DAYS), roll="forward").astype(str)
+    days = trading_days()
     return [days[day] for day in np.sort(rng.integers(0, TRADING_DAYS, n)).tolist()]
 
 

@@ -1,6 +1,6 @@
 """Daily bars: one symbol's open, high, low, close, volume and date, day by day.
 
-They come from a user's file (CSV or Parquet, by the end of its name) or from a model of prices
+They come from a user's file (CSV, JSON lines or Parquet, by the end of its name) or from a model of prices
 (`synthetic_bars`). The model is the usual one of stochastic volatility: the logarithm of a day's volatility
 follows a slow autoregression, so that wild days come in clusters; a day's returns are Student's t, so that
 the tails are fat; volume is log-normal, remembers the day before, and rises with the day's volatility. The
@@ -18,6 +18,7 @@ from typing import IO, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -141,16 +142,25 @@ def _autoregression(shocks: Floats, persistence: float) -> Floats:
 
 
 def read_bars(path: str) -> dict[str, Bars]:
-    """The bars of a file by symbol, both in the order of the file.
+    """The bars of a file (or a folder of Parquet files) by symbol, both in the order of the file.
 
     Whatever is wrong is a `UserError` that starts with the file and, if it is about one, the row; rows are
     counted from 1, without the header. Prices above 0, whole volumes from 0 on: no more is asked of them,
     since real data are not always consistent.
     """
+    if Path(path).is_dir():
+        return bars_of(path, _read_folder(path))
     suffix = Path(path).suffix.lower()
     if suffix not in _READERS:
-        raise UserError(f"{path}: expected a file of bars that ends in {' or '.join(_READERS)}")
-    table = _opened(path, _READERS[suffix])
+        *others, last = _READERS
+        raise UserError(
+            f"{path}: expected a file of bars that ends in {', '.join(others)} or {last}"
+        )
+    return bars_of(path, _opened(path, _READERS[suffix]))
+
+
+def bars_of(path: str, table: pa.Table) -> dict[str, Bars]:
+    """The bars of a table that was read from there, checked."""
     _need_columns(path, table.column_names)
     if not table.num_rows:
         raise UserError(f"{path}: there are no bars in it")
@@ -209,14 +219,36 @@ def _read_csv(file: IO[bytes]) -> pa.Table:
     )
 
 
+def _read_json(file: IO[bytes]) -> pa.Table:
+    """An empty file has no columns to be missed; Arrow would say that it is no JSON."""
+    if not file.read(1):
+        return pa.table({})
+    file.seek(0)
+    return pa_json.read_json(file, read_options=pa_json.ReadOptions(use_threads=False))
+
+
 _READERS: dict[str, Callable[[IO[bytes]], pa.Table]] = {
     ".csv": _read_csv,
+    ".ndjson": _read_json,
+    ".jsonl": _read_json,
     ".parquet": pq.read_table,
 }
 
 
+def _read_folder(path: str) -> pa.Table:
+    """The Parquet files of a folder, as Spark writes them, in the order of their names."""
+    files = sorted(file for file in Path(path).glob("*.parquet") if file.name[0] not in "._")
+    if not files:
+        raise UserError(f"{path}: there are no Parquet files in it")
+    tables = [_opened(str(file), pq.read_table) for file in files]
+    try:
+        return pa.concat_tables(tables)
+    except pa.ArrowException as bad:
+        raise UserError(f"{path}: its files differ: {bad}") from None
+
+
 def _need_columns(path: str, names: list[str]) -> None:
-    there = ", ".join(map(repr, names))
+    there = ", ".join(map(repr, names)) or "none"
     for column in ("class", *NEEDED):
         if names.count(column) > 1:
             raise UserError(f"{path}: the column {column!r} comes twice; there are {there}")

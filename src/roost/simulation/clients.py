@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from roost.broker.client import Client, ClientConfig
+from roost.broker.client import Client
 from roost.broker.commands import CancelTimer, Close, Command, Hand, OpenLink, Send, SetTimer, Tell
+from roost.broker.config import ClientConfig
 from roost.broker.events import PublishRequested, Received, TimerFired
 from roost.broker.messages import Frame, Parcel
 from roost.language import Event

@@ -10,8 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import count, islice
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roost.errors import UserError
 from roost.language import Advertisement, Event, Filter, Kind, Operator, Predicate
@@ -60,33 +62,32 @@ def advertisement_of(symbol: str) -> Advertisement:
     return Advertisement([Filter([*equal, *numbers, date])])
 
 
-def quotes_of(symbol: str, bars: Bars) -> list[Event]:
-    """A quote a bar, with the attributes of 001 and those that 000 derives from them.
+def quote_columns(bars: Bars) -> dict[str, NDArray[Any] | list[str]]:
+    """A quote a bar, in columns: the attributes of 001 and those that 000 derives from them.
 
     The differences are relative and rounded as in 000's example: that of high and low to the low (to the high
     it would not be 0.014). That of open and close is taken to the open, and without its sign: the example
     leaves both open, but "> 0.025" is to let half of the quotes pass, and signed it would be half as many.
     """
     opening, high, low, close = bars[:4]
-    columns = (
-        *(price.tolist() for price in bars[:4]),
-        bars.volume.tolist(),
-        bars.date,
-        (np.abs(close - opening) / opening).round(3).tolist(),
-        ((high - low) / low).round(3).tolist(),
-        [_text(equal) for equal in (close == low).tolist()],
-        [_text(equal) for equal in (close == high).tolist()],
-    )
-    derived = ("openClose%Diff", "highLow%Diff", "closeEqualsLow", "closeEqualsHigh")
-    names = ("class", "symbol", *PRICES, "volume", "date", *derived)
+    return {
+        **bars._asdict(),
+        "openClose%Diff": (np.abs(close - opening) / opening).round(3),
+        "highLow%Diff": ((high - low) / low).round(3),
+        "closeEqualsLow": np.where(close == low, "true", "false"),
+        "closeEqualsHigh": np.where(close == high, "true", "false"),
+    }
+
+
+def quotes_of(symbol: str, bars: Bars) -> list[Event]:
+    """A quote a bar."""
+    columns = quote_columns(bars)
+    names = ("class", "symbol", *columns)
+    lists = (c if isinstance(c, list) else c.tolist() for c in columns.values())
     return [
         Event.trusted(dict(zip(names, (CLASS, symbol, *row), strict=True)))
-        for row in zip(*columns, strict=True)
+        for row in zip(*lists, strict=True)
     ]
-
-
-def _text(truth: bool) -> str:
-    return "true" if truth else "false"
 
 
 class Market(ABC):
@@ -98,13 +99,13 @@ class Market(ABC):
         self._quotes: dict[str, list[Event]] = {}
 
     @abstractmethod
-    def _bars(self, symbol: str) -> Bars:
+    def bars(self, symbol: str) -> Bars:
         """The bars of a symbol; at least one."""
 
     def quotes(self, symbol: str) -> Sequence[Event]:
         """All quotes of a symbol, before they start again."""
         if symbol not in self._quotes:
-            self._quotes[symbol] = quotes_of(symbol, self._bars(symbol))
+            self._quotes[symbol] = quotes_of(symbol, self.bars(symbol))
         return self._quotes[symbol]
 
     def quote(self, symbol: str, n: int) -> Event:
@@ -123,7 +124,8 @@ class SyntheticMarket(Market):
         weekdays = np.busday_offset([FIRST_DAY], np.arange(days), "forward")
         self._dates = written_dates(weekdays)
 
-    def _bars(self, symbol: str) -> Bars:
+    def bars(self, symbol: str) -> Bars:
+        """Made anew each time that somebody asks."""
         # The letters themselves are the seed: nothing collides, and Python's hash has no part in it.
         letters = int.from_bytes(symbol.encode(), "big")
         rng = np.random.Generator(np.random.PCG64([self._seed, letters]))
@@ -139,7 +141,8 @@ class BarMarket(Market):
         self._all_bars = read_bars(path)
         self.symbols = tuple(self._all_bars)
 
-    def _bars(self, symbol: str) -> Bars:
+    def bars(self, symbol: str) -> Bars:
+        """Those of the file."""
         if symbol not in self._all_bars:
             shown = ", ".join(self.symbols[:MISSING_SHOWN])
             more = len(self.symbols) - MISSING_SHOWN

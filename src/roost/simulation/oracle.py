@@ -73,10 +73,11 @@ class Offer:
 class Party:
     """A client: what it wants and offers, and the last event that it got of each publisher."""
 
-    __slots__ = ("last", "name", "offers", "wishes")
+    __slots__ = ("last", "name", "offers", "publisher", "wishes")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.publisher = name  # of its events
         self.wishes: dict[str, Wish] = {}
         self.offers: dict[str, Offer] = {}
         self.last: dict[str, int] = {}
@@ -170,7 +171,7 @@ class Oracle:
             keys = keys[np.array(certain, dtype=bool)]
         if len(keys):
             self.expected += len(keys)
-            self.pending[party.name, sequence] = Pending(keys, now)
+            self.pending[party.publisher, sequence] = Pending(keys, now)
 
     def _offered(self, party: Party, event: Event) -> bool:
         if self._flooding:

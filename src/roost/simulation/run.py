@@ -154,7 +154,8 @@ def check(world: World, *, rested: bool, must_rest: bool = False) -> Checks:
     """What all checkers say now. With `must_rest`, that it did not come to rest is wrong too."""
     oracle = world.oracle
     on_the_way = in_transit(world)
-    accepted = {name: client.machine.accepted for name, client in world.clients.items()}
+    machines = (client.machine for client in world.clients.values())
+    accepted = {machine.publisher: machine.accepted for machine in machines}
     for publisher, sequence in list(oracle.pending):
         if sequence > accepted[publisher]:
             oracle.not_accepted(publisher, sequence)

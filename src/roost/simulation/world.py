@@ -20,6 +20,7 @@ from roost.broker.config import BrokerConfig
 from roost.broker.messages import Frame, Parcel, Publication, Unadvertise
 from roost.broker.module import Module
 from roost.broker.story import Storybook
+from roost.language import Advertisement
 from roost.simulation import statements as st
 from roost.simulation.clients import SimulatedClient
 from roost.simulation.clock import Clock
@@ -192,10 +193,14 @@ class World:
     # --- statements: clients ------------------------------------------------------------------------
 
     def _add_client(self, name: str, broker: str) -> SimulatedClient:
-        party = self._parties[name] = Party(name)
+        party = self.new_party(name)
         client = self.clients[name] = SimulatedClient(self, name, party)
         client.handle(ev.AttachRequested(broker))
         return client
+
+    def new_party(self, name: str) -> Party:
+        party = self._parties[name] = Party(name)
+        return party
 
     def _add_publisher(self, s: st.AddPublisher) -> None:
         client = self._add_client(s.publisher, s.broker)
@@ -219,7 +224,10 @@ class World:
     def _advertise(self, s: st.Advertise) -> None:
         client = self.clients[s.publisher]
         client.handle(ev.AdvertiseRequested(s.name, s.advertisement))
-        self.oracle.advertised(client.party, s.name, s.advertisement)
+        self.advertised(client.party, s.name, s.advertisement)
+
+    def advertised(self, party: Party, name: str, advertisement: Advertisement) -> None:
+        self.oracle.advertised(party, name, advertisement)
         self._probe_soon()
 
     def _unadvertise(self, s: st.Unadvertise) -> None:
@@ -267,7 +275,7 @@ class World:
         if host is not None:  # else it is on its way from a broker that has left
             host.notice(ev.ClientRedirected(s.client, s.broker, f"line {s.line}: redirect"))
         client.redirected = client.redirected or s.broker != client.machine.broker
-        self._void(client)
+        self.void(client)
 
     # --- statements: faults -------------------------------------------------------------------------
 
@@ -396,14 +404,14 @@ class World:
             client.redirected = False
             # A new session. What was on the way to an old one is gone, and what is published in it
             # comes before its advertisements have settled.
-            self._void(client)
+            self.void(client)
             if client.machine.published:
-                self.oracle.not_accepted_after(client.name, client.machine.accepted)
+                self.oracle.not_accepted_after(client.party.publisher, client.machine.accepted)
         elif tell.what == "dropped":
-            self._void(client)
+            self.void(client)
         elif tell.what == "ended" and not client.gone:
             # Its broker gave it up. An application that cares begins anew.
-            self._void(client)
+            self.void(client)
             self.clock.after(BEGIN_ANEW_S, client.handle, ev.AttachRequested(client.machine.broker))
         elif tell.what == "refused" and ":" in tell.about:
             publisher, _, sequence = tell.about.rpartition(":")
@@ -449,7 +457,8 @@ class World:
 
     # --- when things have settled ---------------------------------------------------------------------
 
-    def _void(self, client: SimulatedClient) -> None:
+    def void(self, client: SimulatedClient) -> None:
+        """Nothing that was promised to it holds, nor what others were promised of it."""
         self.oracle.forgive(client.party.wishes.values())
         self._unsettle([client.party])
 

@@ -6,7 +6,8 @@ prices and volumes) come from the quotes of `SyntheticMarket(seed)`, or of the f
 names. The workload says which market it is, so that its publishers quote from the same.
 """
 
-from roost.simulation.generators.registry import GENERATORS, Generator, Parameter, generate
+from roost.simulation.generators.parameters import Parameter
+from roost.simulation.generators.registry import GENERATORS, Generator, generate
 from roost.simulation.generators.relocation import relocation
 from roost.simulation.generators.thesis import (
     TEMPLATES,

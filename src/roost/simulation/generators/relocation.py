@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import cycle, islice
 from math import ceil, floor, sqrt
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from roost.errors import UserError
-from roost.language import Event, Filter, Operator, Predicate, Subscription
-from roost.simulation.bars import CLASS, Floats
+from roost.language import Filter, Operator, Predicate, Subscription
+from roost.simulation.bars import CLASS, Bars, Floats
 from roost.simulation.generators.parts import (
     PUBLISHERS_FROM_S,
     SUBSCRIBERS_BY_S,
@@ -33,13 +33,15 @@ from roost.simulation.generators.parts import (
     finished,
     joining_times,
     market_of,
-    number_in,
     pick,
     publishers_of,
     tree_gap_s,
 )
+from roost.simulation.market import quote_columns
 from roost.simulation.statements import AddSubscriber, Statement
 from roost.simulation.topologies import balanced_tree
+
+T = TypeVar("T")
 
 LOW_SINKS, MEDIUM_SINKS = 0.10, 0.50
 # The derived attributes of quotes have three digits.
@@ -92,8 +94,8 @@ def relocation(
     clients: list[Client] = []
     for symbol in symbols:
         drawn = rng.permutation(brokers)[:spread].tolist()
-        places = _allowed([topology.brokers[k] for k in drawn], distribution == "clustered")
-        rated = rated_subscriptions(symbol, market.quotes(symbol)[:published])
+        places = allowed([topology.brokers[k] for k in drawn], distribution == "clustered")
+        rated = rated_subscriptions(symbol, market.bars(symbol), published)
         clients += (
             Client(pick(rng, places[rating]), rated[rating])
             for rating in islice(ratings, subscribers_per_publisher)
@@ -117,8 +119,8 @@ def relocation(
     )
 
 
-def _allowed(brokers: Sequence[str], clustered: bool) -> dict[str, Sequence[str]]:
-    """Where subscribers of each rating may be."""
+def allowed(brokers: Sequence[T], clustered: bool) -> dict[str, Sequence[T]]:
+    """Where subscribers of each rating may be, of a publisher that has these brokers."""
     if not clustered:
         return dict.fromkeys((LOW, MEDIUM, HIGH), brokers)
     # With all at one broker there are no others for the low-rated ones.
@@ -138,11 +140,15 @@ def _joining(rng: np.random.Generator, clients: Sequence[Client]) -> list[AddSub
 # --- constants ------------------------------------------------------------------------------------
 
 
-def rated_subscriptions(symbol: str, quotes: Sequence[Event]) -> dict[str, Subscription]:
-    """Subscriptions to a symbol that match about 10 %, about 50 % and all of these quotes, by rating."""
+def rated_subscriptions(symbol: str, bars: Bars, published: int) -> dict[str, Subscription]:
+    """Subscriptions to a symbol that match about 10 %, about 50 % and all of its first quotes, by rating."""
+    columns = quote_columns(bars)
+    spreads, moves = (
+        np.asarray(columns[f"{n}%Diff"])[:published] for n in ("highLow", "openClose")
+    )
     every = [Predicate("class", Operator.EQ, CLASS), Predicate("symbol", Operator.EQ, symbol)]
-    wide = bound_above(_column(quotes, "highLow%Diff"), LOW_SINKS)
-    busy, moved = medium_bounds(_column(quotes, "volume"), _column(quotes, "openClose%Diff"))
+    wide = bound_above(spreads, LOW_SINKS)
+    busy, moved = medium_bounds(bars.volume[:published].astype(np.float64), moves)
     return {
         LOW: _subscription(*every, Predicate("highLow%Diff", Operator.GT, round(wide, 3))),
         MEDIUM: _subscription(
@@ -185,10 +191,6 @@ def bound_above(values: Floats, share: float) -> float:
     candidates = _bounds(values)
     above = 1 - np.searchsorted(np.sort(values), candidates, "right") / len(values)
     return candidates[int(np.abs(above - share).argmin())]
-
-
-def _column(quotes: Sequence[Event], attribute: str) -> Floats:
-    return np.array([number_in(quote, attribute) for quote in quotes], np.float64)
 
 
 def _subscription(*predicates: Predicate) -> Subscription:

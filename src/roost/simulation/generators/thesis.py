@@ -9,7 +9,7 @@ be silenced: it is drawn again.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
@@ -93,15 +93,28 @@ def thesis_publishers(
     return publishers_of(rng, symbols, rates, brokers, start_s, gap_s)
 
 
+def tree_publishers(
+    seed: int, symbols: Sequence[str], brokers: Sequence[str]
+) -> list[AddPublisher]:
+    """Such publishers on a tree; their rates depend on the seed only, not on the brokers."""
+    rng = draws(seed, "tree publishers")
+    return thesis_publishers(rng, symbols, brokers, PUBLISHERS_FROM_S, tree_gap_s(len(symbols)))
+
+
+def unpublished(symbols: Iterable[str], published: Sequence[str]) -> list[str]:
+    """As many symbols that nobody publishes, if possible of these."""
+    taken = frozenset(published)
+    others = (s for s in chain(symbols, tickers()) if s not in taken)
+    return list(islice(others, len(published)))
+
+
 class ThesisSubscriptions:
     """Subscriptions from the templates of 001 table 5.1, for a market of which some symbols are published."""
 
     def __init__(self, market: Market, published: Sequence[str]) -> None:
         self._market = market
         self._published = published
-        taken = frozenset(published)
-        others = (s for s in chain(market.symbols, tickers()) if s not in taken)
-        self._silent = list(islice(others, len(published)))
+        self._silent = unpublished(market.symbols, published)
         self._volume_max = max(
             number_in(quote, "volume") for symbol in published for quote in market.quotes(symbol)
         )
@@ -235,13 +248,7 @@ def tree(
     market = market_of(seed, publishers, bars)
     symbols = market.symbols[:publishers]
     topology = balanced_tree(brokers, fanout)
-    quoting = thesis_publishers(
-        draws(seed, "tree publishers"),
-        symbols,
-        topology.brokers,
-        PUBLISHERS_FROM_S,
-        tree_gap_s(publishers),
-    )
+    quoting = tree_publishers(seed, symbols, topology.brokers)
     joining = draws(seed, "tree subscribers")
     times = joining_times(joining, subscribers, SUBSCRIBERS_FROM_S, SUBSCRIBERS_BY_S)
     subscriptions = ThesisSubscriptions(market, symbols)
