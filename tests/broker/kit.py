@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from roost.broker import commands as do
 from roost.broker import events as ev
-from roost.broker.client import Client, ClientConfig
-from roost.broker.config import BrokerConfig
+from roost.broker.client import Client
+from roost.broker.config import BrokerConfig, ClientConfig
 from roost.broker.core import Broker
 from roost.broker.messages import DATA, Frame, Message, Parcel
 from roost.broker.module import Module

@@ -8,7 +8,8 @@ import pytest
 
 from roost.broker import commands as do
 from roost.broker import events as ev
-from roost.broker.client import Client, ClientConfig
+from roost.broker.client import Client
+from roost.broker.config import ClientConfig
 from roost.broker.messages import (
     CONTROL,
     DATA,

@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from roost.client import Closed, ConnectError, NotInTime, Refused, connect_sync
-from roost.client.sync import QUEUE_MAX, LoopThread, SyncSubscription
+from roost.client.feeding import QUEUE_MAX
+from roost.client.sync import LoopThread, SyncSubscription
 from roost.language import LanguageError
 from roost.runtime.server import BrokerServer
 from tests.client.support import DEADLINE_S, config, serving, url_of
@@ -173,7 +174,7 @@ def test_a_fast_publisher_waits(server: BrokerServer) -> None:
     with connect_sync(url_of(server), pending_max=100) as client:
         for n in range(3 * QUEUE_MAX):
             client.publish({"n": n})
-            assert len(client._queue) <= QUEUE_MAX
+            assert len(client._feed.queue) <= QUEUE_MAX
         client.flush()
         assert client._client._line is not None
         assert client._client._line.machine.accepted == 3 * QUEUE_MAX

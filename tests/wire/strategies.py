@@ -86,14 +86,25 @@ messages_by_kind: dict[type[Message], SearchStrategy[Message]] = {
 }
 messages = st.one_of(*messages_by_kind.values())
 
+# What a greeting says of a durable publisher: mostly there is none.
+publishers = (st.just("") | names, st.just(0) | numbers)
 unnumbered_by_kind: dict[type[Ack | Greeting], SearchStrategy[Parcel]] = {
     Ack: st.builds(Ack, numbers, numbers),
     LinkHello: st.builds(LinkHello, numbers, names, names, names, numbers, numbers),
     Login: st.builds(Login, names, names),
     Attach: st.builds(
-        Attach, numbers, names, names, st.booleans(), numbers, numbers, st.booleans(), names
+        Attach,
+        numbers,
+        names,
+        names,
+        st.booleans(),
+        numbers,
+        numbers,
+        st.booleans(),
+        names,
+        *publishers,
     ),
-    Attached: st.builds(Attached, names, st.booleans(), numbers, numbers, numbers),
+    Attached: st.builds(Attached, names, st.booleans(), numbers, numbers, numbers, *publishers),
     AttachRefused: st.builds(AttachRefused, names, names),
 }
 

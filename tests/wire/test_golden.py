@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roost.broker.messages import Frame, Parcel
+from roost.broker.messages import Attach, Attached, Frame, Parcel
 from roost.wire import PREFACE, decode, encode, pack_record
 from tests.wire.support import one_of_each, quote
 
@@ -47,6 +47,19 @@ GOLDEN = {
 }
 
 
+# What is left out where there is no durable publisher.
+OPTIONAL: list[tuple[Parcel, str]] = [
+    (
+        Attach(1, "C1", "s1", False, 0, 0, True, "p1", "C1~p1", 7),
+        "00 00 00 17 9b 03 01 a2 43 31 a2 73 31 c2 00 00 c3 a2 70 31 a5 43 31 7e 70 31 07",
+    ),
+    (
+        Attached("s1", False, 0, 0, 0, "C1~p1", 0),
+        "00 00 00 10 98 04 a2 73 31 c2 00 00 00 a5 43 31 7e 70 31 00",
+    ),
+]
+
+
 def kind_of(parcel: Parcel) -> str:
     return type(parcel.message if isinstance(parcel, Frame) else parcel).__name__
 
@@ -55,6 +68,13 @@ def kind_of(parcel: Parcel) -> str:
 def test_bytes_stay_as_they_are(parcel: Parcel) -> None:
     encoded = encode(parcel)
     assert encoded.hex(" ") == GOLDEN[kind_of(parcel)]
+    assert decode(encoded[4:]) == parcel
+
+
+@pytest.mark.parametrize(("parcel", "golden"), OPTIONAL, ids=["Attach", "Attached"])
+def test_what_may_be_left_out_stays_as_it_is(parcel: Parcel, golden: str) -> None:
+    encoded = encode(parcel)
+    assert encoded.hex(" ") == golden
     assert decode(encoded[4:]) == parcel
 
 

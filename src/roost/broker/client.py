@@ -22,6 +22,10 @@ published has passed all brokers, so that nothing published at the new one can o
 sessions the client is subscribed nowhere.
 
 An event that arrives a second time is known by its number: those of one publisher come in order.
+
+A **durable publisher** goes on with the numbers of the processes before it. The first answer of its broker
+says whose events they are and what the last number was; the application publishes from then on. Once an
+event is refused, none behind it is accepted.
 """
 
 from __future__ import annotations
@@ -31,11 +35,10 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct
-
 from roost.broker import events as ev
 from roost.broker.channel import Channel
 from roost.broker.commands import Close, Command, Hand, OpenLink, Send, SetTimer, Tell
+from roost.broker.config import ClientConfig
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.messages import (
     DATA,
@@ -62,45 +65,30 @@ from roost.broker.messages import (
     Unsubscribe,
     priority_of,
 )
+from roost.broker.naming import Naming
 from roost.language import Advertisement, Subscription
+from roost.language.values import INT_MAX
 
 State: TypeAlias = Literal["idle", "connecting", "greeting", "attached", "waiting", "refused"]
-
-
-class ClientConfig(Struct, frozen=True, kw_only=True):
-    """What a client has to know before it starts."""
-
-    client: str  # its name: the publisher of its events
-    session: str  # nobody else's; sessions to come are numbered behind it
-    # Acknowledgements of deliveries are sent for so many, or after so long. With 0 s, at once.
-    ack_every: int = 64
-    ack_delay_s: float = 0.0
-    redial_s: float = 0.5
-    # The session outlives this process; the next one of the same session takes over what it was sent and
-    # has not acknowledged. `process` is a word that no other one has.
-    durable: bool = False
-    process: str = ""
-    # Deliveries are acknowledged when the application has said `Handled`, not when they have come.
-    waits_for_application: bool = False
 
 
 class Client:
     """One client of a federation."""
 
     __slots__ = (
+        "_accepted_max",
         "_acks_timed",
         "_advertisements",
         "_begun",
         "_commands",
         "_connection",
-        "_ids",
         "_leaving",
         "_names",
+        "_naming",
         "_now",
         "_outstanding",
         "_paused",
         "_seen",
-        "_sessions",
         "_spoken",
         "_subscriptions",
         "_target",
@@ -111,6 +99,7 @@ class Client:
         "duplicates",
         "kept_back",
         "published",
+        "publisher",
         "state",
     )
 
@@ -119,12 +108,13 @@ class Client:
         self.state: State = "idle"
         self.broker = ""  # where it is, or is going
         self.duplicates = 0
-        self.published = 0  # the sequence number of the last event
+        self.publisher = config.publisher or config.client
+        self.published = config.published  # the sequence number of the last event
+        self._accepted_max = INT_MAX  # a durable publisher's: the one behind it was refused
+        self._naming = Naming(config)
         self._commands: list[Command] = []
         self._now = 0.0
         self._connection: int | None = None
-        self._sessions = 0
-        self._ids = 0
         self._begun = False  # the broker knows the session
         self._spoken = False  # some broker has heard of us: to begin is to say it again
         self._target: str | None = None  # moving: to this broker
@@ -147,8 +137,8 @@ class Client:
         waiting = chain((frame.message for frame in self.channel.data.outbox), self.kept_back)
         for message in waiting:
             if type(message) is Publication:
-                return message.sequence - 1
-        return self.published
+                return min(message.sequence - 1, self._accepted_max)
+        return min(self.published, self._accepted_max)
 
     @property
     def pending(self) -> int:
@@ -172,7 +162,7 @@ class Client:
     def _publish(self, request: ev.PublishRequested) -> None:
         self.published += 1
         publication = Publication(
-            publisher=self.config.client,
+            publisher=self.publisher,
             sequence=self.published,
             event=request.event,
             payload=request.payload,
@@ -185,7 +175,7 @@ class Client:
     def _subscribe(self, request: ev.SubscribeRequested) -> None:
         if request.name in self._subscriptions:
             raise ValueError(f"there is already a subscription called {request.name!r}")
-        id_ = self._subscription_id(request.name)
+        id_ = self._naming.subscription(request.name)
         self._subscriptions[request.name] = (id_, request.subscription)
         self._names[id_] = (request.name,)
         self._send(Subscribe(id_, request.subscription, f"{self.config.client} subscribes {id_}"))
@@ -198,7 +188,7 @@ class Client:
     def _advertise(self, request: ev.AdvertiseRequested) -> None:
         if request.name in self._advertisements:
             raise ValueError(f"there is already an advertisement called {request.name!r}")
-        id_ = self._new_id()
+        id_ = self._naming.advertisement(self.publisher, request.advertisement)
         self._advertisements[request.name] = (id_, request.advertisement)
         self._send(Advertise(id_, request.advertisement, f"{self.config.client} advertises {id_}"))
 
@@ -268,6 +258,8 @@ class Client:
             data_received=self._done_with,
             durable=self.config.durable,
             process=self.config.process,
+            publisher=self.publisher if self.config.publisher else "",
+            published=self.accepted if self.config.publisher else 0,
         )
         self._commands.append(Send(connection, greeting))
 
@@ -311,10 +303,16 @@ class Client:
         if self._begun and not greeting.resumed:
             # The broker has forgotten us: another session, and all anew.
             self._begun = False
-            self._new_session()
+            self._naming.new_session()
             assert self._connection is not None
             self._greet(self._connection)
             return
+        if self.config.publisher and not greeting.resumed:
+            if self._spoken and greeting.publisher != self.publisher:
+                self._attach_refused(AttachRefused("another process has begun the session anew"))
+                return
+            if not self._spoken:
+                self.publisher, self.published = greeting.publisher, greeting.published
         self.state = "attached"
         if not greeting.resumed and self._spoken:
             self._begin()
@@ -324,6 +322,8 @@ class Client:
         self._commands.append(Tell("attached", self.broker, "resumed" if greeting.resumed else ""))
         received = (greeting.control_received, greeting.data_received)
         self.channel.resume(*received if greeting.resumed else (0, 0))
+        if self.config.publisher and self.accepted > greeting.published:
+            self._accepted_max = greeting.published  # the reason is on the way
         for frame in (*self.channel.control.outbox, *self.channel.data.outbox):
             self._put(frame)
         self._release()
@@ -337,14 +337,15 @@ class Client:
         renamed: dict[str, str] = {}
         for message in (*unaccepted, *self.kept_back):
             if isinstance(message, Unadvertise):
-                renamed[message.id] = self._new_id()
+                renamed[message.id] = self._naming.new_id()
                 self._announce(renamed[message.id], self._withdrawn[message.id])
         for name, (_, advertisement) in self._advertisements.items():
-            self._advertisements[name] = (self._new_id(), advertisement)
+            id_ = self._naming.advertisement(self.publisher, advertisement)
+            self._advertisements[name] = (id_, advertisement)
             self._announce(*self._advertisements[name])
         self._names.clear()
         for name, (_, subscription) in self._subscriptions.items():
-            id_ = self._subscription_id(name)
+            id_ = self._naming.subscription(name)
             self._subscriptions[name] = (id_, subscription)
             self._names[id_] = (name,)
             cause = f"{self.config.client} begins anew"
@@ -391,7 +392,7 @@ class Client:
             self._commands.append(Tell("ended", self.broker, message.reason))
             return
         self.broker, self._target = self._target, None
-        self._new_session()
+        self._naming.new_session()
         # The old broker has all data up to EndSession. The new session begins from the dictionaries,
         # which hold what was asked for since then, and goes on with what was kept back.
         self._new_channel()
@@ -507,6 +508,8 @@ class Client:
         elif isinstance(message, SessionEnded):
             self._ended(message)
         elif isinstance(message, Refused):
+            if self.config.publisher:
+                self._bar(message.request)
             self._commands.append(Tell("refused", message.request, message.reason))
         elif isinstance(message, Dropped):
             self._commands.append(Tell("dropped", str(message.count)))
@@ -514,6 +517,12 @@ class Client:
             self._commands.append(Tell("settled", message.id))
         else:
             raise RemoteProtocolError(f"{type(message).__name__} is not for a client to hear")
+
+    def _bar(self, request: str) -> None:
+        """If it was an event that was refused, none behind it is accepted."""
+        publisher, _, number = request.rpartition(":")
+        if publisher == self.publisher:
+            self._accepted_max = min(self._accepted_max, int(number) - 1)
 
     # --- sending ------------------------------------------------------------------------------------
 
@@ -539,23 +548,9 @@ class Client:
         self.channel = Channel(("client", self.config.client), None)
         self._outstanding.clear()
 
-    def _new_session(self) -> None:
-        """Under another name: the broker that has the old one may not know that it is over."""
-        if not self.config.durable:  # which is taken over, whoever has it
-            self._sessions += 1
-
-    def _new_id(self) -> str:
-        self._ids += 1
-        return f"{self.config.client}/{self._ids}"
-
-    def _subscription_id(self, name: str) -> str:
-        """Of a durable session it is the same in every process, so that the next one knows it again."""
-        return f"{self.session}/{name}" if self.config.durable else self._new_id()
-
     @property
     def session(self) -> str:
-        session = self.config.session
-        return session if self.config.durable else f"{session}.{self._sessions}"
+        return self._naming.session
 
     # --- for the application ------------------------------------------------------------------------
 

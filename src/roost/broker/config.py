@@ -1,4 +1,4 @@
-"""The settings of a broker: one place, units in the names, a line of why for each."""
+"""The settings of a broker and of a client: one place, units in the names, a line of why for each."""
 
 from __future__ import annotations
 
@@ -64,3 +64,24 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
 
     # Publishers whose last event is remembered, to know an event that comes a second time.
     watermarks_max: int = 100_000
+
+
+class ClientConfig(Struct, frozen=True, kw_only=True):
+    """What a client has to know before it starts."""
+
+    client: str  # its name: the publisher of its events
+    session: str  # nobody else's; sessions to come are numbered behind it
+    # Acknowledgements of deliveries are sent for so many, or after so long. With 0 s, at once.
+    ack_every: int = 64
+    ack_delay_s: float = 0.0
+    redial_s: float = 0.5
+    # The session outlives this process; the next one of the same session takes over what it was sent and
+    # has not acknowledged. `process` is a word that no other one has.
+    durable: bool = False
+    process: str = ""
+    # Deliveries are acknowledged when the application has said `Handled`, not when they have come.
+    waits_for_application: bool = False
+    # A durable publisher, whose session is durable: whose events they are and the number of the last one,
+    # if the broker knows of none. It withdraws none of its advertisements.
+    publisher: str = ""
+    published: int = 0

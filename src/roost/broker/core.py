@@ -60,7 +60,11 @@ from roost.broker.messages import (
     Marker,
     MarkerEcho,
     Message,
+    Migrate,
+    MigrationComplete,
+    MigrationUpdate,
     Parcel,
+    Paused,
     Publication,
     Settle,
     Subscribe,
@@ -68,6 +72,7 @@ from roost.broker.messages import (
     Unsubscribe,
     priority_of,
 )
+from roost.broker.migrating import Migrating
 from roost.broker.module import Module, ModuleState
 from roost.broker.permissions import Permission
 from roost.broker.routing import Routing
@@ -88,8 +93,13 @@ class Broker:
         self.flow = Flow(self)
         self.linking = Linking(self)
         self.hosting = Hosting(self)
+        self.migrating = Migrating(self)
         self.routing = Routing(
-            self.links, self.tell, flooding=config.routing == "flooding", journal=self.journal
+            self.links,
+            self.tell,
+            flooding=config.routing == "flooding",
+            journal=self.journal,
+            stranded=self.migrating.stranded,
         )
         self.draining = Draining(self.links, self.tell, self.hosting.drained, self.journal)
         self.modules = Modules(self, modules)
@@ -545,6 +555,8 @@ LINK_MESSAGES: dict[type[Message], Any] = {
     Unsubscribe: Broker._unsubscribe,
     Marker: lambda broker, *said: broker.draining.marker(*said),
     MarkerEcho: lambda broker, *said: broker.draining.echo(*said),
+    MigrationUpdate: lambda broker, *said: broker.migrating.update(*said),
+    MigrationComplete: lambda broker, *said: broker.migrating.complete(*said),
 }
 SESSION_MESSAGES: dict[type[Message], Any] = {
     Publication: lambda broker, *said: broker.hosting.publishes(*said),
@@ -554,4 +566,6 @@ SESSION_MESSAGES: dict[type[Message], Any] = {
     Unsubscribe: Broker._unsubscribe,
     Settle: lambda broker, *said: broker.hosting.settles(*said),
     EndSession: lambda broker, *said: broker.hosting.ends(*said),
+    Migrate: lambda broker, *said: broker.migrating.begin(*said),
+    Paused: lambda broker, *said: broker.migrating.paused(*said),
 }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Hop:
     """A side that subscriptions and advertisements come from."""
 
-    __slots__ = ("advertisements", "matched", "name", "subscriptions", "visit")
+    __slots__ = ("advertisements", "expected", "matched", "name", "subscriptions", "visit")
 
     kind: str
     is_link = False
@@ -27,6 +27,7 @@ class Hop:
         self.name = name
         self.subscriptions: dict[str, Entry] = {}
         self.advertisements: dict[str, Entry] = {}
+        self.expected: dict[str, Entry] = {}  # advertisements that are about to come from here
         # Marks of `Routing.route`: the last event that was for this hop, and what of here it matched.
         self.visit = 0
         self.matched: tuple[str, ...] = ()
@@ -111,6 +112,8 @@ class Session(Peer):
         "leaving",
         "permission",
         "process",
+        "published",
+        "publisher",
     )
 
     kind = "session"
@@ -122,6 +125,9 @@ class Session(Peer):
         self.channel = Channel(self.key, journal)
         self.durable = False  # it waits for its client's next process
         self.process = ""  # the one that has it now
+        self.publisher = client  # whose events it may publish
+        # Of a durable publisher the number of the last one that was accepted; for others nobody counts.
+        self.published: int | None = None
         self.permission: Permission | None = None  # None: of whoever nobody asked who they are
         self.fetching = False  # what waits for it in the store only has been asked for
         self.held_bytes = 0  # of what came while it was not open

@@ -3,6 +3,11 @@
 A session belongs to one client and has at most one connection: a newer one takes over. A client that is
 away is remembered for a while, and what is for it is kept. What a client asks for is checked here; all that
 passes is routed.
+
+The session of a *durable publisher* knows the number of the last event that it has accepted, whichever
+process it came from, and tells it to the next one. It accepts the next number and no other: what came before
+is not routed again, and where one was refused none behind it gets past. The number is part of the same
+transaction as the event.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ from roost.broker.messages import (
     Settled,
     Subscribe,
 )
-from roost.broker.permissions import NOBODY, Permission
+from roost.broker.permissions import NAME_SEPARATOR, NOBODY, Permission
 from roost.language import Subscription
 
 if TYPE_CHECKING:
@@ -76,7 +81,7 @@ class Hosting:
             self._broker.command(Send(connection, Attached(greeting.session, False, 0, 0)))
             return
         if session is None:
-            better = self._broker.modules.place(greeting.client, self._broker.now)
+            better = self._better_place(greeting)
             if better is not None:
                 self._refuse(connection, AttachRefused("please attach there", better))
                 return
@@ -85,6 +90,8 @@ class Hosting:
                 greeting.client,
                 durable=greeting.durable,
                 process=greeting.process,
+                publisher=greeting.publisher,
+                published=greeting.published,
             )
         self._broker.own(session, connection)
         self._broker.command(CancelTimer(f"linger:{session.name}"))
@@ -92,7 +99,9 @@ class Hosting:
         if resumed:
             channel.resume(greeting.control_received, greeting.data_received)
         received = (channel.control.received, channel.data.received)
-        answer = Attached(session.name, resumed, *received, 0 if resumed else channel.data.acked)
+        data_from = 0 if resumed else channel.data.acked
+        counted = () if session.published is None else (session.publisher, session.published)
+        answer = Attached(session.name, resumed, *received, data_from, *counted)
         self._broker.command(Send(connection, answer))
         # What it may not have any more is withheld before anything is sent, and refused after.
         session.permission = permission
@@ -111,15 +120,29 @@ class Hosting:
                 return objection
         elif self._broker.config.secured:
             return NOBODY
-        if max(len(greeting.client), len(greeting.session)) > NAME_LENGTH_MAX:
+        names = (greeting.client, greeting.session, greeting.publisher)
+        if max(map(len, names)) > NAME_LENGTH_MAX:
             return f"a name has more than {NAME_LENGTH_MAX} characters"
+        stem = greeting.client + NAME_SEPARATOR
+        if greeting.publisher and not (greeting.durable and greeting.publisher.startswith(stem)):
+            return (
+                f"a durable publisher has a durable session, and a name that begins with {stem!r}"
+            )
         if session is None:
             return ""
         if session.client != greeting.client:
             return "the session is somebody else's"
+        if (session.published is None) == bool(greeting.publisher):
+            return "one session is of a durable publisher, the other one not"
         if greeting.resume and session.process != greeting.process:
             return "another process of this client has taken over the session"
         return ""
+
+    def _better_place(self, greeting: Attach) -> str | None:
+        """Of a durable publisher there is none: this is where its next process will ask."""
+        if greeting.publisher:
+            return None
+        return self._broker.modules.place(greeting.client, self._broker.now)
 
     def _take_over(self, session: Session, process: str) -> None:
         """Another process goes on with a durable session, and knows nothing of what was said in it.
@@ -169,12 +192,23 @@ class Hosting:
         self._broker.drop(connection, answer.reason)
 
     def new(
-        self, name: str, client: str, *, durable: bool, process: str, ending: bool = False
+        self,
+        name: str,
+        client: str,
+        *,
+        durable: bool,
+        process: str,
+        ending: bool = False,
+        publisher: str = "",
+        published: int = 0,
     ) -> Session:
         session = Session(name, client, self._broker.journal)
         session.ending = ending
         session.durable = durable
         session.process = process
+        if publisher:
+            session.publisher = publisher
+            self._count(session, published)
         if durable and self._broker.journal is not None:
             session.channel.data.memory_max = self._broker.config.session_memory_max
         self._broker.sessions[name] = session
@@ -185,6 +219,13 @@ class Hosting:
         if self._broker.journal is not None:
             record = (session.client, session.ending, session.durable, session.process)
             self._broker.journal.put("session", session.name, value=record)
+
+    def _count(self, session: Session, number: int) -> None:
+        """The last event that it has accepted."""
+        session.published = number
+        if self._broker.journal is not None:
+            record = (session.publisher, number)
+            self._broker.journal.put("published", session.name, value=record)
 
     def linger(self, session: Session) -> None:
         """It is away: wait for it, but not for ever."""
@@ -208,6 +249,8 @@ class Hosting:
             session.connection = None
         if self._broker.journal is not None:
             self._broker.journal.delete("session", session.name)
+            if session.published is not None:
+                self._broker.journal.delete("published", session.name)
 
     def subscribes(self, session: Session, message: Subscribe) -> None:
         if session.ending or self._taken(session, self._broker.routing.subscriptions, message.id):
@@ -294,24 +337,40 @@ class Hosting:
         self._broker.tell(session, SessionEnded(reason))
 
     def redirect(self, client: str, broker: str, cause: str) -> None:
-        """Ask every session of a client to move to another broker."""
+        """Ask every session of a client to move to another broker; a durable publisher stays."""
         for session in self._broker.sessions.values():
-            if session.client == client and not session.ending:
+            if session.client == client and not session.ending and session.published is None:
                 self._broker.tell(session, Redirect(broker, cause))
 
     def publishes(self, session: Session, publication: Publication) -> None:
         """From a client: only what it may publish, and has advertised."""
         reason = self._objection(session, publication)
-        if reason:
+        if session.published is not None:
+            self._publishes_next(session, session.published, publication, reason)
+        elif reason:
             self._broker.tell(session, Refused(publication.id, reason))
         else:
+            self._broker.publish(session, publication, 0)
+
+    def _publishes_next(
+        self, session: Session, last: int, publication: Publication, reason: str
+    ) -> None:
+        """From a durable publisher: the next number, and none twice."""
+        number = publication.sequence
+        if number <= last and publication.publisher == session.publisher:
+            self._broker.duplicates += 1
+        elif reason or number != last + 1:
+            reason = reason or f"number {last + 1} has to come first"
+            self._broker.tell(session, Refused(publication.id, reason))
+        else:
+            self._count(session, number)
             self._broker.publish(session, publication, 0)
 
     def _objection(self, session: Session, publication: Publication) -> str:
         if self._broker.store_is_full and self._broker.config.store_full_policy == "refuse":
             return "the store of this broker is full"
-        if publication.publisher != session.client:
-            return f"it is in the name of {publication.publisher!r}, not of {session.client!r}"
+        if publication.publisher != session.publisher:
+            return f"it is in the name of {publication.publisher!r}, not of {session.publisher!r}"
         if publication.priority != DATA or self._broker.modules.reserves(publication.event):
             return "its class is reserved for the brokers themselves"
         if self._broker.config.routing == "flooding":

@@ -107,7 +107,61 @@ class MarkerEcho(Message, frozen=True):
     cause: str
 
 
+class MigrationUpdate(Message, frozen=True):
+    """MUM (000 section 3.3): these advertisements of a client are about to come from here.
+
+    Travels from the target broker to the source, along the way that the advertisements came.
+    """
+
+    client: str
+    advertisements: tuple[str, ...]  # their ids
+    path: tuple[str, ...]  # the brokers that it has passed, the target first
+    cause: str
+    announcement: int  # the number under which the teller announces them, once they come from it
+
+
+class MigrationComplete(Message, frozen=True):
+    """MCM: they do now. (Data class: behind the last event that comes the old way.)"""
+
+    client: str
+    advertisements: tuple[str, ...]
+    cause: str
+    announcement: int  # of the `MigrationUpdate` that it answers
+
+
 # --- between a client and its broker only -----------------------------------------------------------
+
+
+class Migrate(Message, frozen=True):
+    """The client asks the target broker to take over advertisements that it has elsewhere.
+
+    The migration advertisement of 000 section 3.3. Answered by `Migrated`, or by `MigrationFailed`.
+    """
+
+    advertisements: tuple[str, ...]
+    cause: str
+
+
+class Migrated(Message, frozen=True):
+    """All that was published at the old broker has passed: go on here."""
+
+
+class MigrationFailed(Message, frozen=True):
+    """It will not come to that."""
+
+    reason: str
+
+
+class PausePlease(Message, frozen=True):
+    """The way to the target is ready: publish no more here, and say when that is so."""
+
+    cause: str
+
+
+class Paused(Message, frozen=True):
+    """The client's answer, behind its last event (data class)."""
+
+    cause: str
 
 
 class EndSession(Message, frozen=True):
@@ -203,6 +257,11 @@ class Attach(Struct, frozen=True, gc=False):
     # that does not resume takes over the subscriptions, and what has not been acknowledged.
     durable: bool = False
     process: str = ""  # tells the processes that share a durable session apart
+    # A durable session may be that of a *durable publisher*, whose events are numbered across its processes.
+    # This is the publisher, and the number of its last event that was accepted, for a broker that knows of
+    # none.
+    publisher: str = ""
+    published: int = 0
 
 
 class Login(Struct, frozen=True, gc=False):
@@ -225,6 +284,9 @@ class Attached(Struct, frozen=True, gc=False):
     control_received: int
     data_received: int
     data_from: int = 0  # of a new channel: the number before that of the first delivery
+    # Of a durable publisher: whose events they are, and the number of the last one that was accepted.
+    publisher: str = ""
+    published: int = 0
 
 
 class AttachRefused(Struct, frozen=True, gc=False):
@@ -255,7 +317,16 @@ Greeting: TypeAlias = LinkHello | Login | Attach | Attached | AttachRefused
 Parcel: TypeAlias = Frame | Ack | Greeting
 
 # Messages of the data class, other than publications, which say it themselves.
-DATA_MESSAGES: Final = (Unadvertise, Marker, EndSession, SessionEnded, Delivery, Dropped)
+DATA_MESSAGES: Final = (
+    Unadvertise,
+    Marker,
+    MigrationComplete,
+    Paused,
+    EndSession,
+    SessionEnded,
+    Delivery,
+    Dropped,
+)
 
 
 def priority_of(message: Message) -> Priority:

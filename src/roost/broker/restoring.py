@@ -33,9 +33,17 @@ def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
         link = broker.linking.new(str(name), dials)
         link.peer_incarnation = peer_incarnation
         hops[link.key] = link
+    counted = kinds.get("published", {})
     for (name,), (client, ending, durable, process) in kinds.get("session", {}).items():
+        publisher, published = counted.get((name,), ("", 0))
         session = broker.hosting.new(
-            str(name), client, durable=durable, process=process, ending=ending
+            str(name),
+            client,
+            durable=durable,
+            process=process,
+            ending=ending,
+            publisher=publisher,
+            published=published,
         )
         hops[session.key] = session
 

@@ -36,7 +36,17 @@ FEW = 8
 class Entry:
     """A row of a table. The handle is its number in this broker, for the matcher and the poset."""
 
-    __slots__ = ("announcement", "demands", "handle", "hop", "id", "ids", "interest")
+    __slots__ = (
+        "announcement",
+        "demands",
+        "handle",
+        "hop",
+        "id",
+        "ids",
+        "interest",
+        "next",
+        "next_announcement",
+    )
 
     def __init__(self, id_: str, handle: int, interest: Interest, hop: Hop) -> None:
         self.id = id_
@@ -45,6 +55,9 @@ class Entry:
         self.handle = handle
         self.interest = interest
         self.hop = hop
+        # Of an advertisement that migrates: where it is going to come from, and that announcement.
+        self.next: Hop | None = None
+        self.next_announcement = 0
         self.demands = demands_of(interest) if isinstance(interest, Advertisement) else None
 
 
@@ -80,9 +93,11 @@ class Routing:
         *,
         flooding: bool,
         journal: Journal | None,
+        stranded: Callable[[Entry], None],
     ) -> None:
         self._links = links
         self._tell = tell
+        self._stranded = stranded  # an advertisement is gone before it came from where it was to
         self._flooding = flooding
         self._journal = journal
         self.subscriptions: dict[str, Entry] = {}
@@ -252,14 +267,18 @@ class Routing:
             if link is not hop:
                 self._say_advertisements(link, [entry], [], cause)
         if isinstance(hop, Link):
-            entries = self._subscription_handles.entries
-            told = hop.subscriptions_told
-            follow = [
-                entries[handle]
-                for handle in self._wanted.overlapping(advertisement)
-                if entries[handle].hop is not hop and handle not in told
-            ]
-            self._say_subscriptions(hop, follow, [], cause)
+            self._follow(hop, advertisement, cause)
+
+    def _follow(self, link: Link, advertisement: Advertisement, cause: str) -> None:
+        """Tell a neighbour the subscriptions that an advertisement from there concerns."""
+        entries = self._subscription_handles.entries
+        told = link.subscriptions_told
+        follow = [
+            entries[handle]
+            for handle in self._wanted.overlapping(advertisement)
+            if entries[handle].hop is not link and handle not in told
+        ]
+        self._say_subscriptions(link, follow, [], cause)
 
     def unadvertise(self, hop: Hop, id_: str, cause: str, announcement: int = 0) -> None:
         """A hop withdraws an announcement; one that is not there, or was made again, is no matter."""
@@ -291,6 +310,9 @@ class Routing:
         """Entries of one hop."""
         hop = entries[0].hop
         for entry in entries:
+            if entry.next is not None:
+                self._stranded(entry)
+                self.stay(entry, cause)
             del self.advertisements[entry.id], hop.advertisements[entry.id]
             if isinstance(hop, Link):
                 hop.advertises.remove(entry.handle)
@@ -325,9 +347,76 @@ class Routing:
         ]
         self._say_subscriptions(link, [], recalled, cause)
 
+    # --- advertisements that come from elsewhere (000 section 3.3) -----------------------------------
+
+    def expect(self, entry: Entry, hop: Hop, announcement: int, cause: str) -> None:
+        """An advertisement is about to come from another hop: that is told what it concerns (operation 3).
+
+        The hop that it comes from now still is, too: events may come from either.
+        """
+        entry.next = hop
+        entry.next_announcement = announcement
+        hop.expected[entry.id] = entry
+        if self._journal is not None:
+            self._journal.put("next", entry.id, value=(*hop.key, announcement))
+        if isinstance(hop, Link):
+            assert isinstance(entry.interest, Advertisement)
+            hop.advertises.add(entry.handle, entry.interest)
+            self._follow(hop, entry.interest, cause)
+
+    def stay(self, entry: Entry, cause: str) -> None:
+        """It will not come from there after all."""
+        hop = self._expected_no_more(entry)
+        if isinstance(hop, Link):
+            hop.advertises.remove(entry.handle)
+            self._recall(hop, [entry], cause)
+
+    def turn(self, entry: Entry, announcement: int, cause: str) -> None:
+        """It comes from there now (operation 1), and no longer from where it came (operation 2).
+
+        The neighbours on both sides turn too, so they are not told. `announcement` is the number under which
+        the one that it came from has it from us.
+        """
+        old, new = entry.hop, self._expected_no_more(entry)
+        del old.advertisements[entry.id]
+        new.advertisements[entry.id] = entry
+        entry.hop = new
+        if isinstance(new, Link):
+            self._say_advertisements(new, [], [entry], cause, known=entry)
+        else:
+            self._offered.add(entry.handle, entry.interest)
+        self._note(entry, entry.next_announcement)
+        if isinstance(old, Link):
+            old.advertises.remove(entry.handle)
+            self._say_advertisements(old, [entry], [], cause, known=entry, number=announcement)
+            self._recall(old, [entry], cause)
+        else:
+            self._offered.remove(entry.handle)
+
+    def _expected_no_more(self, entry: Entry) -> Hop:
+        hop = entry.next
+        assert hop is not None
+        entry.next = None
+        del hop.expected[entry.id]
+        if self._journal is not None:
+            self._journal.delete("next", entry.id)
+        return hop
+
+    def drop_advertisement(self, entry: Entry, cause: str) -> None:
+        """Its hop has it from us, or from nobody: take it out."""
+        self._remove_advertisements([entry], cause)
+
     def _say_advertisements(
-        self, link: Link, add: Sequence[Entry], remove: Sequence[Entry], cause: str
+        self,
+        link: Link,
+        add: Sequence[Entry],
+        remove: Sequence[Entry],
+        cause: str,
+        *,
+        known: Entry | None = None,
+        number: int = 0,
     ) -> None:
+        """`known`: the neighbour knows already what becomes of this one, under that number if it is added."""
         if not add and not remove:
             return
         announce, withdraw = link.advertisements_told.change(
@@ -336,15 +425,24 @@ class Routing:
         entries = self._advertisement_handles.entries
         for entry in (entries[handle] for handle in announce):
             assert isinstance(entry.interest, Advertisement)
-            # The number of the message that carries it: nothing else has had it on this channel.
-            number = link.announcements[entry.id] = link.channel.control.sent + 1
-            self._tell(link, Advertise(entry.id, entry.interest, cause, number))
+            if entry is known:
+                link.announcements[entry.id] = number
+            else:
+                # The number of the message that carries it: nothing else has had it on this channel.
+                link.announcements[entry.id] = link.channel.control.sent + 1
+                told = Advertise(entry.id, entry.interest, cause, link.announcements[entry.id])
+                self._tell(link, told)
             if self._journal is not None:
-                self._journal.put("told", link.name, "adv", entry.id, value=number)
+                record = link.announcements[entry.id]
+                self._journal.put("told", link.name, "adv", entry.id, value=record)
         for entry in (entries[handle] for handle in withdraw):
-            self._tell(link, Unadvertise(entry.id, cause, link.announcements.pop(entry.id)))
+            announcement = link.announcements.pop(entry.id)
+            if entry is not known:
+                self._tell(link, Unadvertise(entry.id, cause, announcement))
             if self._journal is not None:
                 self._journal.delete("told", link.name, "adv", entry.id)
+        if known is not None and add and known.handle not in announce:
+            self._tell(link, Unadvertise(known.id, cause, number))  # it is covered there
 
     # --- hops that come and go ----------------------------------------------------------------------
 
@@ -364,6 +462,8 @@ class Routing:
     def forget(self, hop: Hop, cause: str) -> None:
         """Take out all that came from a hop, as if it had withdrawn it."""
         self._spares.forget(hop)
+        for entry in list(hop.expected.values()):
+            self.stay(entry, cause)
         if hop.subscriptions:
             self._remove_subscriptions(list(hop.subscriptions.values()), cause)
         if hop.advertisements:
@@ -378,6 +478,14 @@ class Routing:
         else:
             assert isinstance(interest, Advertisement)
             self._add_advertisement(hop, id_, interest, announcement)
+
+    def restore_next(self, id_: str, hop: Hop, announcement: int) -> None:
+        """An advertisement that was about to come from there; nobody is told."""
+        entry = self.advertisements[id_]
+        entry.next, entry.next_announcement = hop, announcement
+        hop.expected[id_] = entry
+        if isinstance(hop, Link):
+            hop.advertises.add(entry.handle, entry.interest)
 
     def restore_spare(
         self, kind: Kind, hop: Hop, id_: str, interest: Interest, announcement: int

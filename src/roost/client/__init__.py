@@ -20,15 +20,17 @@ from roost.client.errors import (
     Closed,
     ConnectError,
     EventsDropped,
+    Gap,
     NotInTime,
     Refused,
     SessionOver,
     Stalled,
 )
 from roost.client.event import DurableEvent, ReceivedEvent, SyncEvent
+from roost.client.outbox import Outbox
 from roost.client.publishing import Advertised
 from roost.client.subscription import Subscription
-from roost.client.sync import SyncClient, SyncSubscription
+from roost.client.sync import SyncClient, SyncOutbox, SyncSubscription
 from roost.client.url import BadUrl
 
 __all__ = [
@@ -41,7 +43,9 @@ __all__ = [
     "DurableEvent",
     "DurableSubscription",
     "EventsDropped",
+    "Gap",
     "NotInTime",
+    "Outbox",
     "ReceivedEvent",
     "Refused",
     "SessionOver",
@@ -50,6 +54,7 @@ __all__ = [
     "Subscription",
     "SyncClient",
     "SyncEvent",
+    "SyncOutbox",
     "SyncSubscription",
     "Tls",
     "connect",

@@ -3,7 +3,8 @@
 A client is one session with a broker. The protocol is the machine's (`roost.broker.client`) and its life
 the line's (`line`). Here it begins and ends, and what the application does is passed on: publishing and
 advertising to `publishing`, after a look at what was handed in (`outgoing`); subscribing gives a handle to
-read from (`subscription`, `durable`), which is filled here (`inbox`).
+read from (`subscription`, `durable`), which is filled here (`inbox`). What outlives this process has a line
+of its own (`durable`, `outbox`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, overload
 
-from roost.broker.client import ClientConfig
+from roost.broker.config import ClientConfig
 from roost.broker.events import (
     SubscribeRequested,
     UnsubscribeRequested,
@@ -25,8 +26,9 @@ from roost.client.dialling import Dialler
 from roost.client.durable import DurableSession, DurableSubscription
 from roost.client.errors import ClientError, Closed, ConnectError, Refused
 from roost.client.inbox import Inbox
-from roost.client.line import ACK_DELAY_S, ACK_EVERY, REDIAL_S, Dials, Line, Owner
+from roost.client.line import ACK_DELAY_S, ACK_EVERY, HASTE_S, REDIAL_S, Dials, Line, Owner
 from roost.client.options import Options
+from roost.client.outbox import Outbox
 from roost.client.outgoing import Checked, Outgoing
 from roost.client.publishing import Advertised, Publishing
 from roost.client.subscription import Subscription
@@ -51,8 +53,8 @@ log = logging.getLogger("roost.client")
 
 State: TypeAlias = Literal["new", "connecting", "connected", "closed", "failed"]
 
-# How long to say goodbye when something has gone wrong already.
-HASTE_S = 1.0
+# Names of clients go to 300 characters, with the user's in front and a word of the process behind.
+OUTBOX_NAME_MAX = 200
 
 
 class Client:
@@ -73,6 +75,7 @@ class Client:
         self._outgoing = Outgoing(options.limits)
         self._inboxes: dict[str, Inbox[Publication]] = {}
         self._durables: dict[Inbox[Any], DurableSession] = {}
+        self._outboxes: list[Outbox] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._names = 0
         self._is_closing = False
@@ -158,6 +161,11 @@ class Client:
             self._set_state("closed", "")
             for session in list(self._durables.values()):
                 await session.detach()
+            for outbox in self._outboxes:
+                try:
+                    await outbox.close(within_s)
+                except ClientError as error:
+                    trouble = trouble or error
             try:
                 if line.is_attached:
                     await line.leave(within_s)
@@ -174,6 +182,8 @@ class Client:
         try:
             for session in list(self._durables.values()):
                 await session.detach()
+            for outbox in self._outboxes:
+                await outbox._detach()
             await self._line.hang_up()
             for task in list(self._tasks):
                 await asyncio.wait((task,))
@@ -182,6 +192,7 @@ class Client:
                 inbox.end()
             self._inboxes.clear()
             self._durables.clear()
+            self._outboxes.clear()
             if self._memory is not None:
                 self._memory.release()
                 self._memory = None
@@ -287,6 +298,9 @@ class Client:
         """
         self._live()
         assert self._publishing is not None
+        return await self._publishing.advertise(self._advertisement(filter_))
+
+    def _advertisement(self, filter_: str | Filter | Advertisement) -> Advertisement:
         if isinstance(filter_, str):
             advertisement = parse_advertisement(filter_)
         elif isinstance(filter_, Filter):
@@ -294,7 +308,45 @@ class Client:
         else:
             advertisement = filter_
         _check_length(advertisement, self._options.limits)
-        return await self._publishing.advertise(advertisement)
+        return advertisement
+
+    # --- publishing from a log ----------------------------------------------------------------------
+
+    def outbox(
+        self,
+        name: str,
+        *,
+        advertise: str | Filter | Advertisement | None = None,
+        after: int = 0,
+    ) -> Outbox:
+        """Publish what stands in a log, each event once, whichever process does it; see `Outbox`.
+
+        `advertise` says what will be published; else that follows from what is. `after` is the number of the
+        last event as far as the application itself knows, for a broker that knows of none.
+        """
+        self._live()
+        if not name or len(name) > OUTBOX_NAME_MAX or not name.isprintable():
+            raise ValueError(
+                f"the outbox is called {name[:80]!r}; expected 1 to {OUTBOX_NAME_MAX} visible characters"
+            )
+        if after < 0:
+            raise ValueError(f"after is {after}; expected 0 or more")
+        self._outboxes = [there for there in self._outboxes if not there.is_closed]
+        if any(there.name == name for there in self._outboxes):
+            raise ValueError(f"this client has the outbox {name!r} already")
+        target = self._target
+        outbox = Outbox(
+            name,
+            client_name=f"{target.user or 'outbox'}~{name}",
+            session=f"{target.user}~outbox/{name}" if target.user else f"outbox/{name}",
+            dialler=self._dialler(_first(target)),
+            options=self._options,
+            outgoing=self._outgoing,
+            advertisements=[] if advertise is None else [self._advertisement(advertise)],
+            after=after,
+        )
+        self._outboxes.append(outbox)
+        return outbox
 
     # --- subscribing --------------------------------------------------------------------------------
 

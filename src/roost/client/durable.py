@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from roost.broker.client import ClientConfig
+from roost.broker.config import ClientConfig
 from roost.broker.events import Handled, SubscribeRequested
 from roost.broker.messages import Publication
 from roost.client.errors import Closed, Refused

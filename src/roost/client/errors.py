@@ -39,8 +39,25 @@ class Refused(ClientError):
         self.others = others
 
 
+class Gap(ClientError, ValueError):
+    """An event of an outbox is not the next one: `number` came where `expected` should have come.
+
+    >>> raise Gap("outbox~orders~1f", 9, 7)
+    Traceback (most recent call last):
+    roost.client.errors.Gap: outbox~orders~1f: event 9 came where 7 was expected
+    """
+
+    def __init__(self, publisher: str, number: int, expected: int) -> None:
+        super().__init__(f"{publisher}: event {number} came where {expected} was expected")
+        self.number = number
+        self.expected = expected
+
+
 class SessionOver(ClientError):
-    """The broker has ended the session, or lets us back into it no more; `reason` says why."""
+    """The broker has ended the session, or lets us back into it no more; `reason` says why.
+
+    A durable session, for instance, that another process has taken over.
+    """
 
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(f"{where}: the session is over: {reason}")
@@ -61,7 +78,7 @@ class Stalled(ClientError):
 
 
 class Closed(ClientError):
-    """The client, or the subscription, has been closed."""
+    """The client, the subscription or the outbox has been closed."""
 
 
 class EventsDropped(RuntimeWarning):

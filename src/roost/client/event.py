@@ -125,6 +125,16 @@ class DurableEvent(ReceivedEvent):
         self._epoch = epoch  # numbers begin again when a broker has forgotten the session
         self._number = number
 
+    @property
+    def number(self) -> int:
+        """Its number among all that came for the subscription, rising. It keeps it when it comes again."""
+        return self._number
+
+    @property
+    def life(self) -> int:
+        """How often the broker has forgotten the subscription since it was opened: numbers began again."""
+        return self._epoch - 1
+
     async def ack(self) -> None:
         """We are done with it. The broker is told within a moment, together with others."""
         self._ack()
@@ -141,6 +151,16 @@ class SyncEvent(EventView):
     def __init__(self, received: ReceivedEvent) -> None:
         super().__init__(received._publication)
         self._received = received
+
+    @property
+    def number(self) -> int:
+        """Of a durable subscription: see `DurableEvent`. Else 0."""
+        return self._received.number if isinstance(self._received, DurableEvent) else 0
+
+    @property
+    def life(self) -> int:
+        """Of a durable subscription: see `DurableEvent`. Else 0."""
+        return self._received.life if isinstance(self._received, DurableEvent) else 0
 
     def ack(self) -> None:
         """Of a durable subscription: we are done with it. From any thread."""

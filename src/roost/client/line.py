@@ -19,8 +19,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from roost.broker.client import Client as Machine
-from roost.broker.client import ClientConfig
 from roost.broker.commands import Close, Command, Hand, OpenLink, Send, SetTimer, Tell
+from roost.broker.config import ClientConfig
 from roost.broker.events import (
     AttachRequested,
     ConnectionClosed,
@@ -52,6 +52,8 @@ OBJECTION_S = 5.0
 REFUSED_S = 60.0
 # How long a connection may take to close before it is cut.
 CLOSE_S = 1.0
+# How long to say goodbye when something has gone wrong already.
+HASTE_S = 1.0
 # How often those who wait look whether they wait in vain.
 LOOK_S = 0.5
 

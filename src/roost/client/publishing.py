@@ -24,7 +24,7 @@ from roost.broker.events import (
     UnadvertiseRequested,
 )
 from roost.client.advertising import Derived
-from roost.client.errors import Refused
+from roost.client.errors import Gap, Refused
 from roost.client.line import Line
 from roost.client.options import Options
 from roost.client.outgoing import Checked
@@ -61,7 +61,7 @@ class Publishing:
     def __init__(self, line: Line, options: Options) -> None:
         self._line = line
         self._machine = line.machine
-        self._name = line.machine.config.client
+        self._name = line.machine.publisher
         self._options = options
         self._derived: Derived | None = Derived()  # None once the application advertises itself
         self._advertised: dict[str, Advertised] = {}
@@ -78,8 +78,8 @@ class Publishing:
 
     # --- events -------------------------------------------------------------------------------------
 
-    async def publish(self, checked: Checked) -> str:
-        """Publish an event; its id."""
+    async def publish(self, checked: Checked, number: int | None = None) -> str:
+        """Publish an event; its id. Gap if the application numbers them, and this is not the next one."""
         self.raise_refusals()
         request, shape, size = checked
         self._turn += 1
@@ -89,6 +89,8 @@ class Publishing:
         if self._is_full():
             await self._room()
         self._line.check()
+        if number is not None and number != self._machine.published + 1:
+            raise Gap(self._name, number, self._machine.published + 1)
         if self._derived is not None:
             missing = self._derived.missing(shape)
             if missing is not None:

@@ -4,7 +4,7 @@ All such clients of a process share one thread with an event loop, which comes w
 goes with the last. Their methods may be called from any thread, and wait; Ctrl-C ends the wait.
 
 A call into another thread and back costs as much as ten events. So publishing only puts the event into a
-queue that the other thread empties, and reading fetches as many as there are.
+queue that the other thread empties (`feeding`), and reading fetches as many as there are.
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import uvloop
 
-from roost.client.client import HASTE_S, Client, State
+from roost.client.client import Client, State
 from roost.client.durable import DurableSubscription
-from roost.client.errors import ClientError, Closed, NotInTime, Refused
-from roost.client.event import SyncEvent
+from roost.client.errors import ClientError, Closed, Gap, NotInTime, Refused
+from roost.client.event import DurableEvent, SyncEvent
+from roost.client.feeding import Feed
+from roost.client.line import HASTE_S
+from roost.client.outbox import Outbox
 from roost.client.outgoing import Checked
 from roost.client.publishing import Advertised
 from roost.client.subscription import Subscription
@@ -33,8 +36,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Events that wait for the other thread, above which publishing waits.
-QUEUE_MAX = 4_096
 BATCH_MAX = 1_000
 
 
@@ -121,6 +122,29 @@ class SyncSubscription:
             raise Closed(f"the subscription to {self.filter!r} is closed")
         return event
 
+    def batch(self, most: int = BATCH_MAX, timeout_s: float | None = None) -> list[SyncEvent]:
+        """All events that are here, at least one and at most so many; see `Subscription.batch`.
+
+        NotInTime if there is none in time. Nothing is acknowledged by itself.
+        """
+        with self._lock:
+            if not self._events:
+                received = self._thread.run(self._batch(timeout_s))
+                self._events.extend(map(SyncEvent, received))
+            return [self._events.popleft() for _ in range(min(most, len(self._events)))]
+
+    def ack(self, events: Iterable[SyncEvent]) -> None:
+        """Of a durable subscription: we are done with all of these. One call, however many."""
+        received = [event._received for event in events]
+
+        def ack() -> None:
+            for event in received:
+                if isinstance(event, DurableEvent):
+                    event._ack()
+
+        if received and not self._thread.loop.is_closed():
+            self._thread.loop.call_soon_threadsafe(ack)
+
     def _next(self, timeout_s: float | None) -> SyncEvent | None:
         with self._lock:
             if self._last is not None:
@@ -182,21 +206,139 @@ class SyncAdvertised:
         self._thread.run(self._advertised.withdraw())
 
 
+class SyncOutbox:
+    """Events of a log, each published once, by whichever process; see `Outbox`.
+
+    What goes wrong with an event is raised by the next `publish`, by `flush` or `close`.
+
+    >>> import roost
+    >>> with roost.connect_sync("memory://") as client:
+    ...     with client.outbox("orders") as outbox:
+    ...         print(outbox.publish(1, {"line": "first"}), outbox.publish(2, {"line": "second"}))
+    ...     outbox = client.outbox("orders")
+    ...     print(outbox.open(), outbox.publish(2, {"line": "second"}))
+    True True
+    2 False
+    """
+
+    def __init__(self, thread: LoopThread, outbox: Outbox) -> None:
+        self.name = outbox.name
+        self._thread = thread
+        self._outbox = outbox
+        self._feed = Feed(outbox._publish)
+        self._lock = threading.Lock()  # of publishing
+        self._last: int | None = None  # that was put into the queue; None until it is open
+
+    def open(self) -> int:
+        """Take it over from the process before, or begin it; the number of the last event."""
+        with self._lock:
+            if self._last is None:
+                self._last = self._thread.run(self._outbox.open())
+            return self._last
+
+    @property
+    def is_new(self) -> bool:
+        """See `Outbox.is_new`."""
+        return self._outbox.is_new
+
+    @property
+    def last(self) -> int:
+        """The number of the last event, whoever published it. The next one has the next number."""
+        return self._last or 0
+
+    @property
+    def accepted(self) -> int:
+        """The number of the last event that the broker has acknowledged."""
+
+        async def accepted() -> int:
+            return self._outbox.accepted
+
+        return self._thread.run(accepted())
+
+    @property
+    def publisher(self) -> str:
+        """See `Outbox.publisher`."""
+        return self._outbox.publisher
+
+    def publish(
+        self,
+        number: int,
+        attributes: Mapping[str, Value],
+        payload: bytes = b"",
+        *,
+        content_type: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> bool:
+        """Publish the event of this number; False if it was published before. See `Outbox.publish`."""
+        outbox = self._outbox
+        with self._lock:
+            outbox._opened()
+            last = self.last
+            if number <= last:
+                outbox._pass_over(number)
+                return False
+            if number != last + 1:
+                raise Gap(outbox.publisher, number, last + 1)
+            checked = outbox._outgoing.check(attributes, payload, content_type, headers)
+            self._feed.put((number, checked), self._thread.loop)
+            self._last = number
+        return True
+
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Until the broker has accepted all events; see `Outbox.flush`."""
+        self._thread.run(self._flush(timeout_s))
+
+    async def _flush(self, timeout_s: float | None) -> None:
+        await self._feed.until_drained()
+        self._feed.raise_trouble()
+        await self._outbox.flush(timeout_s)
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Flush, and leave it to the next process; see `Outbox.close`."""
+        self._thread.run(self._close(timeout_s))
+
+    async def _close(self, timeout_s: float | None) -> None:
+        within_s = self._outbox._options.timeout_s if timeout_s is None else timeout_s
+        left = await self._feed.stop(within_s)
+        await self._outbox.close(timeout_s)
+        self._feed.raise_trouble()
+        if left:
+            raise NotInTime(f"{left:,} events of the outbox {self.name!r} were not sent in time")
+
+    def forget(self) -> None:
+        """End it for good; see `Outbox.forget`."""
+        self.open()
+        self._thread.run(self._forget())
+
+    async def _forget(self) -> None:
+        await self._flush(self._outbox._options.timeout_s)
+        await self._outbox.forget()
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        with suppress(ClientError):  # what went wrong first counts
+            self.close(HASTE_S)
+
+
 class SyncClient:
     """A session with a broker; `roost.connect_sync` makes one, and `with` opens and closes it."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._thread: LoopThread | None = None
-        # Publishing: what waits for the other thread, and what it could not tell anybody yet.
-        self._lock = threading.Lock()
-        self._room = threading.Condition(self._lock)
-        self._queue: deque[Checked] = deque()
-        self._count = 0
-        self._is_draining = False
-        self._drained: asyncio.Event | None = None
-        self._drain_task: asyncio.Task[None] | None = None
-        self._trouble: ClientError | None = None
+        self._feed = Feed(self._publish)
+        self._outboxes: list[SyncOutbox] = []
 
     @property
     def name(self) -> str:
@@ -218,10 +360,10 @@ class SyncClient:
         """How many events the broker has not acknowledged."""
 
         async def count() -> int:
-            return len(self._queue) + self._client.unacknowledged
+            return len(self._feed.queue) + self._client.unacknowledged
 
         if self._thread is None:
-            return len(self._queue) + self._client.unacknowledged
+            return len(self._feed.queue) + self._client.unacknowledged
         return self._thread.run(count())
 
     # --- beginning and end --------------------------------------------------------------------------
@@ -242,10 +384,10 @@ class SyncClient:
             try:
                 self._thread.run(self._close(timeout_s))
             except Refused as error:
-                self._note(error)
+                self._feed.note(error)
             finally:
                 self._end()
-            self._raise_trouble()
+            self._feed.raise_trouble()
 
     def _end(self) -> None:
         thread, self._thread = self._thread, None
@@ -254,18 +396,18 @@ class SyncClient:
 
     async def _close(self, timeout_s: float | None) -> None:
         within_s = self._client._options.timeout_s if timeout_s is None else timeout_s
-        try:
-            async with asyncio.timeout(within_s):
-                await self._until_drained()
-        except TimeoutError:
-            pass  # what has not been sent is said below, as what has not been acknowledged
-        left = len(self._queue)
-        if self._drain_task is not None:
-            self._drain_task.cancel()
-            await asyncio.wait((self._drain_task,))
+        left = await self._feed.stop(within_s)
+        trouble: ClientError | None = None
+        for outbox in self._outboxes:
+            try:
+                await outbox._close(timeout_s)
+            except ClientError as error:
+                trouble = trouble or error
         await self._client.close(timeout_s)
-        if left and self._trouble is None:
+        if left and not self._feed.has_trouble:
             raise NotInTime(f"{self.url}: {left:,} events were not sent after {within_s:g} s")
+        if trouble is not None:
+            raise trouble
 
     def __enter__(self) -> Self:
         return self.open()
@@ -299,18 +441,7 @@ class SyncClient:
     ) -> str:
         """Publish an event, and get its id; see `Client.publish`. Waits while too many are on their way."""
         checked = self._client._outgoing.check(attributes, payload, content_type, headers)
-        thread = self._live()
-        with self._lock:
-            self._raise_trouble()
-            while len(self._queue) >= QUEUE_MAX:
-                self._room.wait()
-                self._raise_trouble()
-            self._queue.append(checked)
-            self._count += 1
-            number = self._count
-            starts, self._is_draining = not self._is_draining, True
-        if starts:
-            thread.loop.call_soon_threadsafe(self._start_draining)
+        number = self._feed.put(checked, self._live().loop)
         return f"{self.name}:{number}"
 
     def flush(self, timeout_s: float | None = None) -> None:
@@ -318,71 +449,39 @@ class SyncClient:
         try:
             self._live().run(self._flush(timeout_s))
         except Refused as error:
-            self._note(error)
-        self._raise_trouble()
+            self._feed.note(error)
+        self._feed.raise_trouble()
 
     async def _flush(self, timeout_s: float | None) -> None:
-        await self._until_drained()
+        await self._feed.until_drained()
         await self._client.flush(timeout_s)
 
-    def _raise_trouble(self) -> None:
-        trouble, self._trouble = self._trouble, None
-        if trouble is not None:
-            raise trouble
-
-    def _note(self, error: Refused) -> None:
-        """Keep a refusal for whoever comes next, together with those that wait for the same."""
-        if isinstance(first := self._trouble, Refused):
-            error = Refused(first.request, first.reason, first.others + 1 + error.others)
-        self._trouble = error
-
-    def _start_draining(self) -> None:
-        self._drained = asyncio.Event()
-        self._drain_task = asyncio.get_running_loop().create_task(self._drain())
-
-    async def _drain(self) -> None:
-        """In the other thread: publish what is in the queue, until it is empty."""
-        assert self._drained is not None
-        try:
-            while True:
-                with self._lock:
-                    if not self._queue:
-                        self._is_draining = False
-                        return
-                    checked = self._queue[0]
-                try:
-                    await self._client._publish(checked)
-                except Refused as error:
-                    self._note(error)  # of an earlier one: this one still has to go
-                    continue
-                with self._lock:
-                    self._queue.popleft()
-                    if len(self._queue) == QUEUE_MAX // 2:
-                        self._room.notify_all()
-        except ClientError as error:
-            self._give_up(error)
-        except asyncio.CancelledError:
-            self._give_up(None)
-            raise
-        finally:
-            self._drained.set()
-
-    def _give_up(self, error: ClientError | None) -> None:
-        line = self._client._line
-        with self._lock:
-            self._queue.clear()
-            self._is_draining = False
-            # What was in the queue never got its number.
-            self._count = 0 if line is None else line.machine.published
-            self._trouble = error or self._trouble
-            self._room.notify_all()
-
-    async def _until_drained(self) -> None:
-        while self._is_draining:
-            if self._drained is None or self._drained.is_set():
-                await asyncio.sleep(0)  # it is just about to begin
+    async def _publish(self, checked: Checked) -> None:
+        while True:
+            try:
+                await self._client._publish(checked)
+            except Refused as error:
+                self._feed.note(error)  # of an earlier one: this one still has to go
             else:
-                await self._drained.wait()
+                return
+
+    def outbox(
+        self,
+        name: str,
+        *,
+        advertise: str | Filter | Advertisement | None = None,
+        after: int = 0,
+    ) -> SyncOutbox:
+        """Publish what stands in a log, each event once; see `Client.outbox`."""
+        thread = self._live()
+
+        async def make() -> Outbox:
+            return self._client.outbox(name, advertise=advertise, after=after)
+
+        outbox = SyncOutbox(thread, thread.run(make()))
+        self._outboxes = [there for there in self._outboxes if not there._outbox.is_closed]
+        self._outboxes.append(outbox)
+        return outbox
 
     # --- advertising and subscribing ----------------------------------------------------------------
 

@@ -12,10 +12,11 @@ array, whose first item is the tag of its kind (see `kinds`):
                          published at, priority]
 
 Fields stand in the order of their class; subscriptions and advertisements are their readable text. An array
-has just these items: another format is another version in the preface (see `stream`). The reader takes any
-spelling that MessagePack has for a number or a length. The writer takes the shortest, except that the
-sequence of a frame takes 5 bytes (9 from 2^32 on), so that the size of a frame doesn't depend on how long its
-link has been up. Of a name that stands twice in a map, the last counts.
+has just these items: another format is another version in the preface (see `stream`). Only what a greeting
+says of a durable publisher, at its end, is left out where there is none. The reader takes any spelling that
+MessagePack has for a number or a length. The writer takes the shortest, except that the sequence of a frame
+takes 5 bytes (9 from 2^32 on), so that the size of a frame doesn't depend on how long its link has been up.
+Of a name that stands twice in a map, the last counts.
 
 PUBLICATION is the same wherever a publication goes, and stands last. So it is encoded once and kept with it
 (`Publication.encoded`), whoever forwards it puts other bytes in front of the same, and the size of a frame
@@ -92,7 +93,11 @@ def encode(parcel: Parcel) -> bytes:
         if type(parcel) is Frame:
             return _encode_frame(parcel)
         tag = _tag(kinds.UNNUMBERED_TAGS, parcel)
-        body = _encode((tag, *astuple(parcel)))
+        fields = astuple(parcel)
+        optional = kinds.OPTIONAL.get(type(parcel))
+        if optional and not any(fields[-optional:]):
+            fields = fields[:-optional]
+        body = _encode((tag, *fields))
         return len(body).to_bytes(PREFIX_SIZE, "big") + body
     except _UNWRITABLE as error:
         raise WireError(f"{type(parcel).__name__} can't be written: {error}") from error

@@ -30,7 +30,14 @@ from roost.broker.messages import (
     Marker,
     MarkerEcho,
     Message,
+    Migrate,
+    Migrated,
+    MigrationComplete,
+    MigrationFailed,
+    MigrationUpdate,
     Parcel,
+    Paused,
+    PausePlease,
     Priority,
     Publication,
     Redirect,
@@ -62,6 +69,8 @@ UNNUMBERED_TAGS: Final[dict[type[Parcel], int]] = {
     AttachRefused: 5,
     Login: 6,
 }
+# So many fields at the end are left out if they have nothing to say: they came later than the kind itself.
+OPTIONAL: Final[dict[type[Struct], int]] = {Attach: 2, Attached: 2}
 # A frame has the tag of the message in it.
 MESSAGE_TAGS: Final[dict[type[Message], int]] = {
     Publication: 16,
@@ -79,6 +88,13 @@ MESSAGE_TAGS: Final[dict[type[Message], int]] = {
     Dropped: 28,
     Settle: 29,
     Settled: 30,
+    MigrationUpdate: 31,
+    MigrationComplete: 32,
+    Migrate: 33,
+    Migrated: 34,
+    MigrationFailed: 35,
+    PausePlease: 36,
+    Paused: 37,
 }
 KINDS: Final[dict[int, type[Struct]]] = {
     tag: kind for tags in (UNNUMBERED_TAGS, MESSAGE_TAGS) for kind, tag in tags.items()
@@ -126,7 +142,7 @@ def texts_of(kind: type[Struct]) -> tuple[Text, ...]:
 def wire_type(kind: type[Struct], tag: int, limits: Limits) -> Any:
     """What msgspec is to make of a body of this kind: a Struct of the items behind the tag."""
     hints = get_type_hints(kind) | get_type_hints(Frame) | {"publication": Raw}
-    return _struct(kind.__name__, items_of(kind)[1:], hints, limits, tag)
+    return _struct(kind.__name__, items_of(kind)[1:], hints, limits, tag, OPTIONAL.get(kind, 0))
 
 
 def publication_type(limits: Limits) -> Any:
@@ -135,9 +151,16 @@ def publication_type(limits: Limits) -> Any:
 
 
 def _struct(
-    name: str, items: Sequence[str], hints: Mapping[str, Any], limits: Limits, tag: int | None
+    name: str,
+    items: Sequence[str],
+    hints: Mapping[str, Any],
+    limits: Limits,
+    tag: int | None,
+    optional: int = 0,
 ) -> type[Struct]:
-    fields = [(item, _item_type(item, hints[item], limits)) for item in items]
+    fields: list[Any] = [(item, _item_type(item, hints[item], limits)) for item in items]
+    for place in range(len(items) - optional, len(items)):
+        fields[place] += (hints[items[place]](),)  # without it: "" or 0
     return msgspec.defstruct(name, fields, array_like=True, forbid_unknown_fields=True, tag=tag)
 
 
