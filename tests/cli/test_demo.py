@@ -13,6 +13,7 @@ from roost.broker.story import Chapter
 from roost.cli import demo
 from roost.cli import demo_federation as federation
 from roost.cli import demo_live as live
+from roost.cli import demo_pipeline as pipeline
 from roost.language import contradictions
 from roost.matching import Naive
 from roost.simulation.fuzz import Scenario, fuzz
@@ -32,6 +33,8 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "EVENTS", 200)
     monkeypatch.setattr(live, "KILLS", 1)
     monkeypatch.setattr(live, "CHAOS_EVENTS", 2_000)
+    # tests/pipeline/test_demo.py runs it, where there is a session.
+    monkeypatch.setattr(pipeline, "show_pipeline", lambda _: None)
 
 
 @pytest.fixture
@@ -39,6 +42,7 @@ def without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of what comes before them."""
     monkeypatch.setattr(live, "show_federation", lambda _: None)
     monkeypatch.setattr(live, "show_chaos", lambda _: None)
+    monkeypatch.setattr(pipeline, "show_pipeline", lambda _: None)
 
 
 @pytest.mark.usefixtures("hurried")

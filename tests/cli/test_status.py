@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from roost.cli.figures import Column, Row, bar, fitted, in_mb
+from roost.traces import SCHEMAS
 from tests.cli.live import Live, live_brokers
 from tests.cli.support import Roost
 
@@ -89,14 +90,37 @@ def test_state_or_admin(roost: Roost) -> None:
 def test_tracing(roost: Roost, live: Live, folder: Path) -> None:
     ran = roost("trace", "on", "traces", *live.options)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out == "".join(f"{url} records into traces\n" for url in live.urls)
+    (run,) = {line.rpartition(" ")[2] for line in ran.out.splitlines()}
+    assert run.startswith("live-")
+    assert ran.out == "".join(f"{url} records into traces, the run {run}\n" for url in live.urls)
     again = roost("trace", "on", "traces", *live.options)
     assert (again.code, again.out) == (2, "")
     assert again.err.startswith("error: 2 of 2 did not:\n  http://127.0.0.1")
     assert "traffic is recorded already" in again.err
     assert roost("trace", "off", *live.options).code == 0
-    runs = sorted(path.name.partition("-")[0] for path in folder.glob("traces/loads/*"))
-    assert runs == ["run=B0", "run=B1"]
+    parts = ["part-B0.parquet", "part-B1.parquet"]
+    for table in SCHEMAS:
+        paths = sorted(folder.glob(f"traces/{table}/*/*"))
+        assert paths == [folder / "traces" / table / f"run={run}" / part for part in parts]
+
+
+def test_a_trace_is_never_written_over(roost: Roost, live: Live, folder: Path) -> None:
+    on = ("trace", "on", "traces", "--run", "monday")
+    assert roost(*on, *live.options[:2]).code == 0
+    assert roost("trace", "off", *live.options).code == 0
+    before = {path: path.read_bytes() for path in folder.rglob("*.parquet")}
+    ran = roost(*on, *live.options)
+    assert ran.code == 2
+    assert ran.out == f"{live.urls[1]} records into traces, the run monday\n"
+    assert ran.err.startswith("error: 1 of 2 did not:\n")
+    assert "the run 'monday' has a trace of 'B0' already; expected the name of another" in ran.err
+    assert roost("trace", "off", *live.options).code == 0
+    after = {path: path.read_bytes() for path in folder.rglob("*.parquet")}
+    assert len(after) == 2 * len(before) == 2 * len(SCHEMAS)
+    assert {path: after[path] for path in before} == before
+    ran = roost("trace", "on", "traces", "--run", "a/b", *live.options)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: a run can't be called 'a/b'; expected letters, digits")
 
 
 # --- tables that fit --------------------------------------------------------------------------------

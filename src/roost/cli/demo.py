@@ -42,6 +42,9 @@ NEXT = """\
   roost up tree --brokers 7, roost top, roost down
   roost broker, and in other terminals: roost subscribe "volume > 300000", roost publish volume=400000
   roost chaos
+  roost pipeline workload stock --publications 1000000 --subscriptions 100000 --out stock
+  roost pipeline match --publications stock/publications --subscriptions stock/subscriptions --out matches
+  roost sweep sim --generator tree --set brokers=7,15 --set until_s=30 --seeds 4
   roost --help"""
 
 
@@ -56,9 +59,10 @@ def demo(
         typer.Option(metavar="FOLDER", help="Write the demo's files there, and do nothing else."),
     ] = None,
 ) -> None:
-    """Show what Roost does: match a few quotes, explain, measure, and run federations."""
+    """Show what Roost does: match a few quotes, explain, measure, run federations, and match in bulk."""
     from roost.cli import demo_federation as federation
     from roost.cli import demo_live as live
+    from roost.cli import demo_pipeline as pipeline
 
     console = people()
     if save is not None:
@@ -76,6 +80,7 @@ def demo(
     federation.show_faults(console)
     live.show_federation(console)
     live.show_chaos(console)
+    pipeline.show_pipeline(console)
     show_next(console)
 
 

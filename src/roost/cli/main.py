@@ -23,12 +23,14 @@ from roost.cli import (
     explain,
     fuzz,
     keys,
+    lake,
     match,
     pipeline,
     publish,
     sim,
     status,
     subscribe,
+    sweep,
     top,
     topology,
     trace,
@@ -56,7 +58,9 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     bench.register,
     topology.register,
     sim.register,
+    sweep.register,
     pipeline.register,
+    lake.register,
 )
 
 EXIT_BAD_INPUT = 2

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import typer
 
+from roost.cli import pipeline_match, pipeline_serve, pipeline_workload
+
 EXAMPLES = """\b
 Examples:
+  roost pipeline workload stock --publications 1000000 --subscriptions 100000 --out stock
+  roost pipeline match --publications stock/publications --subscriptions stock/subscriptions --out matches
+  roost pipeline serve --broker roost://127.0.0.1:7411 --subscriptions wanted --checkpoint serving
 """
 
 
@@ -17,4 +22,7 @@ def register(app: typer.Typer) -> None:
         help="Generate, match and profile at any scale, on Spark.",
         epilog=EXAMPLES,
     )
+    pipeline_workload.register(pipeline)
+    pipeline_match.register(pipeline)
+    pipeline_serve.register(pipeline)
     app.add_typer(pipeline, name="pipeline")

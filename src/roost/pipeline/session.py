@@ -42,6 +42,8 @@ QUIET = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.propertie
 # What holds for every session of ours, wherever it runs.
 EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
+    # Attributes of events that differ in case are different.
+    "spark.sql.caseSensitive": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
 }
@@ -51,12 +53,37 @@ EVERYWHERE = {
 def spark_session(
     master: str | None = None, conf: Mapping[str, str] | None = None, *, app: str = "roost"
 ) -> Iterator[SparkSession]:
-    """A session that is stopped at the end."""
+    """A session that is stopped at the end; without a master, the one that runs already, if there is one.
+
+    That one is whoever started it to stop: a notebook, say.
+    """
+    running = _running() if master is None else None
+    if running is not None:
+        for key, value in (conf or {}).items():
+            _set(running, key, value)
+        yield running
+        return
     session = start_session(master, conf, app=app)
     try:
         yield session
     finally:
         session.stop()
+
+
+def _running() -> SparkSession | None:
+    """The session of this process, if there is one."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    session: SparkSession | None = SparkSession.getActiveSession()
+    return session
+
+
+def _set(session: SparkSession, key: str, value: str) -> None:
+    """A setting of a session that runs: those of its start can't be changed any more."""
+    if session.conf.isModifiable(key):
+        session.conf.set(key, value)
 
 
 def start_session(
