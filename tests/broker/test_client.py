@@ -13,6 +13,7 @@ from roost.broker.config import ClientConfig
 from roost.broker.messages import (
     CONTROL,
     DATA,
+    PROTOCOL_VERSION,
     Ack,
     Attach,
     Attached,
@@ -59,10 +60,10 @@ def delivery(number: int, publisher: str = "P", *ids: str) -> Frame:
 def test_attaching_step_by_step() -> None:
     client = Client(ClientConfig(client="C", session="s", redial_s=2.0))
     assert client.handle(ev.AttachRequested("B1"), 0.0) == [do.OpenLink("B1")]
-    assert client.handle(ev.LinkRefused("B1"), 0.0) == [do.SetTimer("dial", 2.0)]
-    assert client.handle(ev.TimerFired("dial"), 0.0) == [do.OpenLink("B1")]
+    assert client.handle(ev.LinkRefused("B1"), 0.0) == [do.SetTimer("dial:0", 2.0)]
+    assert client.handle(ev.TimerFired("dial:0"), 0.0) == [do.OpenLink("B1")]
     (greeting,) = client.handle(ev.LinkOpened("B1", 1), 0.0)
-    assert greeting == do.Send(1, Attach(1, "C", "s.0", False, 0, 0))
+    assert greeting == do.Send(1, Attach(PROTOCOL_VERSION, "C", "s.0", False, 0, 0))
     told = client.handle(ev.Received(1, (Attached("s.0", False, 0, 0),)), 0.0)
     assert told == [do.Tell("attached", "B1")]
     assert client.state == "attached"
@@ -73,7 +74,7 @@ def test_an_application_in_a_hurry_need_not_wait_for_the_timer() -> None:
     client.handle(ev.AttachRequested("B1"), 0.0)
     client.handle(ev.LinkRefused("B1"), 0.0)
     assert client.handle(ev.AttachRequested("B1"), 0.0) == [do.OpenLink("B1")]
-    assert client.handle(ev.TimerFired("dial"), 0.0) == []
+    assert client.handle(ev.TimerFired("dial:0"), 0.0) == []
 
 
 def test_what_is_asked_before_attaching_is_said_afterwards() -> None:
@@ -294,7 +295,7 @@ def test_the_answer_of_a_broker_that_forgot_may_be_lost(client: str) -> None:
     federation.crash(broker)
     federation.start(broker)
     federation.settle()
-    federation.handle(client, ev.TimerFired("dial"))
+    federation.handle(client, ev.TimerFired("dial:0"))
     while not federation.brokers[broker].sessions:
         assert federation.step()
     federation.cut(client, broker)  # `Attached` is on the way
@@ -327,11 +328,11 @@ def test_what_is_no_longer_wanted_is_not_handed_over() -> None:
 
 def test_acknowledgements_may_be_put_off() -> None:
     client = attached(ack_every=3, ack_delay_s=1.0)
-    assert client.handle(ev.Received(1, (delivery(1),)), 0.0)[-1] == do.SetTimer("acks", 1.0)
+    assert client.handle(ev.Received(1, (delivery(1),)), 0.0)[-1] == do.SetTimer("acks:0", 1.0)
     assert not client.handle(ev.Received(1, (delivery(2),)), 0.0)
     assert client.handle(ev.Received(1, (delivery(3),)), 0.0)[-1] == do.Send(1, Ack(0, 3))
     client.handle(ev.Received(1, (delivery(4),)), 0.0)
-    assert client.handle(ev.TimerFired("acks"), 0.0) == [do.Send(1, Ack(0, 4))]
+    assert client.handle(ev.TimerFired("acks:0"), 0.0) == [do.Send(1, Ack(0, 4))]
 
 
 @pytest.mark.parametrize("parcel", [Ack(5, 5), delivery(3), Attach(1, "C", "s", False, 0, 0)])
@@ -339,7 +340,7 @@ def test_a_broker_that_breaks_the_protocol_is_hung_up_on(parcel: Any) -> None:
     client = attached()
     close, timer = client.handle(ev.Received(1, (parcel,)), 0.0)
     assert isinstance(close, do.Close)
-    assert timer == do.SetTimer("dial", 0.5)
+    assert timer == do.SetTimer("dial:0", 0.5)
     assert client.state == "waiting"
 
 
@@ -351,15 +352,52 @@ def test_an_old_connection_is_not_heard() -> None:
 
 
 def test_an_acknowledgement_behind_the_end_of_a_session_is_not_for_the_next() -> None:
-    """It acknowledges EndSession; the event that was kept back would be lost."""
+    """The event that it would take for accepted would be lost."""
     client = attached()
-    redirect = Frame(CONTROL, 1, Redirect("B2", "a test"))
-    client.handle(ev.Received(1, (redirect,)), 0.0)
     client.handle(ev.PublishRequested(Event({"a": 1})), 0.0)
-    end = Frame(DATA, 1, SessionEnded("goodbye"))
+    end = Frame(DATA, 1, SessionEnded("you are too slow"))
     client.handle(ev.Received(1, (end, Ack(0, 1))), 0.0)
     assert client.accepted == 0
     assert client.pending == 1
+
+
+def test_an_acknowledgement_behind_the_end_of_a_move_is_not_for_the_next_session() -> None:
+    """It acknowledges the goodbye; the event that goes to the new broker would be lost."""
+    client = attached()
+    redirect = Frame(CONTROL, 1, Redirect("B2", "a test"))
+    assert do.OpenLink("B2") in client.handle(ev.Received(1, (redirect,)), 0.0)
+    client.handle(ev.LinkOpened("B2", 2), 0.0)
+    said = client.handle(ev.Received(2, (Attached("s.1", False, 0, 0),)), 0.0)
+    assert do.Send(1, Frame(DATA, 1, EndSession("a test"))) in said
+    client.handle(ev.PublishRequested(Event({"a": 1})), 0.0)
+    end = Frame(DATA, 1, SessionEnded("goodbye"))
+    client.handle(ev.Received(1, (end, Ack(0, 1))), 0.0)
+    assert (client.broker, client.moving) == ("B2", False)
+    assert client.accepted == 0
+    assert client.pending == 1
+
+
+def test_what_is_published_first_while_a_client_says_goodbye_goes_to_the_new_broker() -> None:
+    """There is nothing at the old one that it could overtake, and nobody there who would take it."""
+    federation = Federation(("B1", "B2"), routing="flooding")
+    federation.client("sub", "B2")
+    federation.subscribe("sub", "a > 0")
+    federation.client("pub", "B1")
+    federation.settle()
+    federation.hold_data.add(("pub", "B1"))
+    federation.redirect("pub", "B2")
+    federation.settle()
+    assert federation.between("pub", "B1", EndSession)
+    ids = [federation.publish("pub", a=i) for i in (1, 2)]
+    federation.settle()
+    assert federation.got("sub") == ids
+    federation.hold_data.clear()
+    federation.settle()
+    ids.append(federation.publish("pub", a=3))
+    federation.settle()
+    assert federation.got("sub") == ids
+    assert not federation.between("pub", "B1", Publication)
+    federation.check_quiet()
 
 
 # --- leaving ----------------------------------------------------------------------------------------

@@ -1,12 +1,23 @@
-"""Markers: they come back when everything that was ahead of them has passed."""
+"""Markers: they come back when everything that was ahead of them, and of their echoes, has passed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from roost.broker.messages import EndSession, Marker, MarkerEcho, Publication, SessionEnded
+from roost.broker.draining import HAND_OVER, read_marker_id
+from roost.broker.messages import (
+    DrainEcho,
+    EndSession,
+    HandOver,
+    Marker,
+    Message,
+    Publication,
+    SessionEnded,
+    Settled,
+)
 from tests.broker.kit import Edge, Federation
 
 CHAIN: tuple[Edge, ...] = (("B1", "B2"), ("B2", "B3"), ("B3", "B4"))
@@ -14,20 +25,38 @@ STAR: tuple[Edge, ...] = (("B1", "B2"), ("B3", "B1"), ("B1", "B4"))
 
 
 def moving(*edges: Edge, to: str = "B2", **config: Any) -> Federation:
-    """A publisher at B1 that has published and was asked to move; nothing has arrived yet."""
-    federation = Federation(*edges, **config)
+    """A publisher at B1 that moves: it has published, and is about to say that it goes.
+
+    Where subscriptions flood there is nothing to migrate: all that it has published has to pass first.
+    """
+    federation = Federation(*edges, routing="flooding", **config)
     federation.client("sub", edges[-1][1])
     federation.subscribe("sub", "a > 0")
     federation.client("pub", "B1")
     federation.advertise("pub", "a > 0")
     federation.settle()
-    federation.publish("pub", a=1)
     federation.redirect("pub", to)
+    step_until(federation, lambda: bool(federation.between(to, "pub", Settled)))
+    federation.publish("pub", a=1)
     return federation
+
+
+def step_until(federation: Federation, done: Callable[[], bool]) -> None:
+    while not done():
+        assert federation.step()
 
 
 def ended(federation: Federation, broker: str = "B1") -> bool:
     return bool(federation.between(broker, "pub", SessionEnded))
+
+
+def markers(federation: Federation, who: str, to: str) -> list[Message]:
+    """The events from one to the other, and the markers of sessions that are handed over."""
+    return [
+        message
+        for message in federation.between(who, to, Publication, Marker)
+        if isinstance(message, Publication) or read_marker_id(message.id)[0] == HAND_OVER
+    ]
 
 
 @pytest.mark.parametrize("edges", [CHAIN, STAR, (("B1", "B2"),)])
@@ -35,10 +64,10 @@ def test_a_marker_goes_to_every_broker_and_comes_back(edges: tuple[Edge, ...]) -
     federation = moving(*edges)
     federation.settle()
     for a, b in edges:
-        there, back = (a, b) if federation.between(a, b, Marker) else (b, a)
-        assert len(federation.between(there, back, Marker)) == 1
-        assert len(federation.between(back, there, MarkerEcho)) == 1
-        assert not federation.between(back, there, Marker)
+        there, back = (a, b) if markers(federation, a, b) else (b, a)
+        assert len([m for m in markers(federation, there, back) if type(m) is Marker]) == 1
+        assert len(federation.between(back, there, DrainEcho)) == 1
+        assert not markers(federation, back, there)
     assert federation.clients["pub"].broker == "B2"
     federation.check_quiet()
 
@@ -64,8 +93,7 @@ def test_it_comes_back_only_after_what_is_ahead_has_passed(held: Edge) -> None:
     assert not ended(federation)
     assert not federation.got("sub")
     federation.hold_data.clear()
-    while not ended(federation):
-        assert federation.step()
+    step_until(federation, lambda: ended(federation))
     # Whoever has it still on the way to a client has routed it, and nothing can overtake it there.
     assert federation.between("B4", "sub")
 
@@ -74,8 +102,31 @@ def test_a_marker_travels_behind_the_events() -> None:
     federation = moving(*CHAIN)
     federation.settle()
     for way in CHAIN:
-        kinds = [type(m) for m in federation.between(*way, Publication, Marker)]
-        assert kinds == [Publication, Marker]
+        assert [type(m) for m in markers(federation, *way)] == [Publication, Marker]
+
+
+def test_an_echo_travels_behind_the_events() -> None:
+    """What is on the way to a subscriber that moves has come when its old session ends."""
+    federation = Federation(*CHAIN)
+    federation.client("pub", "B4")
+    federation.advertise("pub", "a > 0")
+    federation.client("sub", "B1")
+    federation.subscribe("sub", "a > 0")
+    federation.settle()
+    federation.redirect("sub", "B3")
+    step_until(federation, lambda: bool(federation.between("B3", "sub", Settled)))
+    federation.hold_data.add(("B2", "B1"))
+    ids = [federation.publish("pub", a=1)]
+    federation.settle()
+    ids.append(federation.publish("pub", a=2))
+    federation.settle()
+    assert federation.between("B2", "B1", DrainEcho)
+    assert not federation.between("B1", "sub", SessionEnded)
+    federation.hold_data.clear()
+    federation.settle()
+    kinds = [type(m) for m in federation.between("B2", "B1", Publication, DrainEcho)]
+    assert kinds == [Publication, DrainEcho, Publication]
+    assert federation.got("sub") == ids
 
 
 def test_of_a_star_the_slowest_arm_counts() -> None:
@@ -150,15 +201,17 @@ def test_a_link_that_is_down_is_waited_for() -> None:
     assert federation.got("sub") == ["pub:1"]
 
 
-def test_who_has_published_nothing_need_not_wait() -> None:
+@pytest.mark.parametrize("advertises", [True, False])
+def test_who_has_published_nothing_and_waits_for_nothing_need_not_wait(advertises: bool) -> None:
     federation = Federation(*CHAIN)
-    federation.client("sub", "B1")
-    federation.subscribe("sub", "a > 0")
+    federation.client("idle", "B1")
+    if advertises:
+        federation.advertise("idle", "a > 0")
     federation.settle()
-    federation.redirect("sub", "B4")
+    federation.redirect("idle", "B4")
     federation.settle()
-    (goodbye,) = federation.between("sub", "B1", EndSession)
-    assert isinstance(goodbye, EndSession)
-    assert not goodbye.drain
+    assert len(federation.between("idle", "B1", EndSession)) == 1
+    assert not federation.between("idle", "B1", HandOver)
     assert not federation.between("B1", "B2", Marker)
-    assert federation.clients["sub"].broker == "B4"
+    assert federation.clients["idle"].broker == "B4"
+    federation.check_tables()

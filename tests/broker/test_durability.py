@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from roost.broker import commands as do
 from roost.broker import events as ev
 from roost.broker.core import Broker
-from roost.broker.messages import Redirect, SessionEnded
+from roost.broker.messages import HandOver, Redirect, SessionEnded
 from roost.language import Event
 from tests.broker.kit import Edge, Federation
 
@@ -41,6 +41,11 @@ def memory(broker: Broker) -> dict[str, object]:
         "subscriptions": {e.id: (*e.hop.key, e.interest) for e in routing.subscriptions.values()},
         "advertisements": {
             e.id: (*e.hop.key, e.interest, e.announcement) for e in routing.advertisements.values()
+        },
+        "expected": {
+            hop.key: {id_: e.next_announcement for id_, e in hop.expected.items()}
+            for hop in peers
+            if hop.expected
         },
         "told": {
             name: (
@@ -216,14 +221,13 @@ def test_a_client_that_was_there_is_away_after_the_restart_and_lingers() -> None
 
 
 def ending() -> Federation:
-    """The session of a publisher that moves away, and waits for its marker."""
+    """The session of a publisher that has left, and has not heard that it is over."""
     federation = chain()
-    federation.publish("pub", a=1)
-    federation.settle()
-    federation.hold_data.add(("B1", "B2"))
+    federation.hold_data.add(("B1", "pub"))
     federation.severed.add(frozenset(("pub", "B1")))
-    federation.redirect("pub", "B3")
+    federation.handle("pub", ev.LeaveRequested())
     federation.settle()
+    assert federation.between("B1", "pub", SessionEnded)
     return federation
 
 
@@ -246,14 +250,26 @@ def test_a_session_that_is_ending_still_is_after_two_crashes() -> None:
     assert not any(isinstance(f.message, Redirect) for f in session.channel.control.outbox)
 
 
-def test_the_marker_of_an_ending_session_outlives_a_crash() -> None:
-    federation = ending()
-    federation.restart("B1", keep_store=True)
+@pytest.mark.parametrize("crashes", [1, 2])
+def test_the_marker_of_a_session_that_is_handed_over_outlives_a_crash(crashes: int) -> None:
+    federation = chain(routing="flooding")
+    federation.publish("pub", a=1)
+    federation.redirect("pub", "B3")
+    while not federation.between("pub", "B1", HandOver):
+        assert federation.step()
+    federation.hold_data.add(("B1", "B2"))
+    federation.severed.add(frozenset(("pub", "B1")))
+    federation.settle()
+    for _ in range(crashes):
+        federation.restart("B1", keep_store=True)
+        assert len(federation.brokers["B1"].draining) == 1
     federation.hold_data.clear()
     federation.severed.clear()
     federation.advance(2.0)
     assert federation.clients["pub"].broker == "B3"
     assert federation.between("B1", "pub", SessionEnded)
+    assert len(federation.between("pub", "B1", HandOver)) == 1
+    assert not federation.brokers["B1"].sessions
     federation.check_quiet()
 
 
@@ -289,6 +305,7 @@ class Chain(RuleBasedStateMachine):
         self.expected: dict[str, list[str]] = {"S1": [], "S2": [], "S3": []}
         self.count = 0
         self.passing: list[tuple[str, str]] = []
+        self.moved = False
 
     @initialize(texts=st.tuples(*[st.sampled_from(TEXTS)] * 3), where=st.tuples(*[NAMES] * 5))
     def everybody_comes(self, texts: tuple[str, ...], where: tuple[str, ...]) -> None:
@@ -375,27 +392,31 @@ class Chain(RuleBasedStateMachine):
         federation.hold_commits.clear()
         for broker in federation.brokers:
             federation.commit(broker)
-        federation.advance(10.0)
+        federation.advance(30.0)
         for name, wanted in self.expected.items():
             standing = [h.id for h in federation.handed[name] if "standing" in h.names]
             assert sorted(standing) == sorted(wanted)
-            assert federation.clients[name].duplicates == 0
+            # While it moves, most of what it gets comes both ways.
+            assert federation.clients[name].duplicates == 0 or self.moved
         federation.check_tables()
         federation.check_quiet()
 
 
 class MovingChain(Chain):
-    """The same with publishers that move about.
+    """The same with publishers and subscribers that move about."""
 
-    Where subscriptions flood: else what is published in a new session may come before the subscriptions do.
-    """
+    @rule(client=st.one_of(PUBLISHERS, SUBSCRIBERS), broker=NAMES)
+    def redirect(self, client: str, broker: str) -> None:
+        self.moved = True
+        self.federation.redirect(client, broker)
+
+
+class FloodedMovingChain(MovingChain):
+    """Where subscriptions flood there is nothing to migrate."""
 
     config: Mapping[str, Any] = {"routing": "flooding"}
-
-    @rule(publisher=PUBLISHERS, broker=NAMES)
-    def redirect(self, publisher: str, broker: str) -> None:
-        self.federation.redirect(publisher, broker)
 
 
 TestChain = Chain.TestCase
 TestMovingChain = MovingChain.TestCase
+TestFloodedMovingChain = FloodedMovingChain.TestCase

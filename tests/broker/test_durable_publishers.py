@@ -215,10 +215,10 @@ def test_a_process_of_an_earlier_life_of_the_session_is_over() -> None:
     first = opened(federation, 1)
     publish(federation, 1)
     federation.settle()
-    assert first._connection is not None
-    first.handle(ev.Received(first._connection, (Attached(SESSION, False, 0, 0),)), 0.0)
+    assert first.home.connection is not None
+    first.handle(ev.Received(first.home.connection, (Attached(SESSION, False, 0, 0),)), 0.0)
     told = first.handle(
-        ev.Received(first._connection, (Attached(SESSION, False, 0, 0, 0, "pub~2", 5),)), 0.0
+        ev.Received(first.home.connection, (Attached(SESSION, False, 0, 0, 0, "pub~2", 5),)), 0.0
     )
     assert do.Tell("refused", "B1", "another process has begun the session anew") in told
     assert first.state == "refused"
@@ -232,9 +232,9 @@ def test_a_process_that_was_taken_over_publishes_nothing_more() -> None:
     federation.clients["old"] = federation.clients.pop("pub")
     federation.news["old"], federation.handed["old"] = [], []
     opened(federation, 2)
-    first.handle(ev.ConnectionClosed(first._connection or 0), 0.0)
+    first.handle(ev.ConnectionClosed(first.home.connection or 0), 0.0)
     federation.publish("old", a=2)
-    federation.handle("old", ev.TimerFired("dial"))
+    federation.handle("old", ev.TimerFired("dial:0"))
     federation.settle()
     (refusal,) = federation.heard("old", "refused")
     assert refusal.reason == "another process of this client has taken over the session"
@@ -277,7 +277,7 @@ def test_a_refusal_that_is_lost_on_the_way_is_no_acceptance() -> None:
         assert federation.step()
     federation.cut("pub", "B1")
     assert not federation.heard("pub", "refused")
-    federation.handle("pub", ev.TimerFired("dial"))
+    federation.handle("pub", ev.TimerFired("dial:0"))
     while federation.step():
         assert client.accepted == 0
     assert client.pending == 0
@@ -451,7 +451,7 @@ class Play:
     def publish(self, count: int) -> None:
         """The process publishes what is next in its log."""
         client = self.federation.clients.get("pub")
-        if client is not None and client._spoken:
+        if client is not None and client.home.spoken:
             for _ in range(count):
                 self.log = max(self.log, client.published + 1)
                 publish(self.federation, client.published + 1)

@@ -97,8 +97,8 @@ def test_a_process_that_was_taken_over_is_told_so() -> None:
     federation.clients["old"] = old
     federation.news["old"] = []
     federation.handed["old"] = []
-    old.handle(ev.ConnectionClosed(old._connection or 0), 0.0)
-    federation.handle("old", ev.TimerFired("dial"))
+    old.handle(ev.ConnectionClosed(old.home.connection or 0), 0.0)
+    federation.handle("old", ev.TimerFired("dial:0"))
     federation.settle()
     (refusal,) = federation.heard("old", "refused")
     assert refusal.reason == "another process of this client has taken over the session"
@@ -242,9 +242,9 @@ def congest(federation: Federation, congested: bool) -> None:
 def handle_one(federation: Federation, handled: list[str]) -> None:
     """The application deals with the first that it has and has not dealt with."""
     client = federation.clients["sub"]
-    if client._outstanding:
-        number = client._outstanding[0]
-        waiting = federation.got("sub")[-len(client._outstanding) :]
+    if client.home.outstanding:
+        number = client.home.outstanding[0]
+        waiting = federation.got("sub")[-len(client.home.outstanding) :]
         handled.append(waiting[0])
         federation.handle("sub", ev.Handled(number))
 

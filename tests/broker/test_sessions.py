@@ -22,6 +22,7 @@ from roost.broker.messages import (
     Dropped,
     EndSession,
     Frame,
+    HandOver,
     Message,
     Publication,
     Refused,
@@ -323,18 +324,25 @@ def test_nothing_that_a_moving_publisher_publishes_is_lost_or_overtakes(held: Ed
     federation.check_quiet()
 
 
-def test_between_sessions_a_client_is_subscribed_nowhere() -> None:
+def test_while_it_moves_a_client_is_subscribed_at_both_brokers() -> None:
     federation = crowd()
-    federation.publish("sub", b=1)  # refused, but something that a marker has to wait for
-    federation.settle()
-    federation.hold_data.add(("B3", "B2"))
     federation.redirect("sub", "B1")
+    while not federation.between("sub", "B3", HandOver):
+        assert federation.step()
+    federation.hold_data.add(("B2", "B3"))
     federation.settle()
     assert federation.clients["sub"].moving
-    assert not any(federation.table(broker) for broker in federation.brokers)
+    assert federation.table("B3") == {"sub/1": "sub"}
+    assert federation.table("B1") == {"sub/1": "B2", "sub/2": "sub"}
+    event = federation.publish("pub", a=1)
+    federation.settle()
+    assert not federation.got("sub")  # what comes the old way comes first
     federation.hold_data.clear()
     federation.settle()
+    assert federation.got("sub") == [event]
+    assert federation.clients["sub"].duplicates == 0  # the old session had ended before it
     federation.check_tables()
+    federation.check_quiet()
 
 
 def test_what_is_asked_for_while_moving_counts_in_the_new_session() -> None:

@@ -70,10 +70,10 @@ def test_the_story_of_a_client() -> None:
         ("S2", "B3", "subscribe", "S2/1"),
         ("B3", "B2", "subscribe", "S2/1"),
         ("B3", "S2", "redirect", "B1"),
-        ("S2", "B3", "end", ""),
+        ("S2", "B1", "subscribe", "S2/2"),
+        ("S2", "B3", "hand over", ""),
         ("B3", "B2", "unsubscribe", "S2/1"),
         ("B3", "S2", "ended", ""),
-        ("S2", "B1", "subscribe", "S2/2"),
     ]
     assert [line for line in told if line in wanted] == wanted
 

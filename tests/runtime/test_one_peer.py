@@ -54,7 +54,7 @@ def test_a_client_that_acknowledges_nothing_costs_so_much_and_no_more(what: str)
         elif what == "settled":
             me.say(Settle("x", ""))
         else:
-            me.say(EndSession(False, ""))
+            me.say(EndSession(""))
     session = desk.broker.sessions.get("eve")
     waiting = 0 if session is None else sum(len(lane.outbox) for lane in session.channel.lanes)
     assert waiting <= 200

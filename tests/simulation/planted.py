@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from roost.broker import client as client_module
+from roost.broker import attachment as attachment_module
 from roost.broker import core, flow, restoring
+from roost.broker.attachment import Attachment
 from roost.broker.channel import Channel, Lane
 from roost.broker.client import Client
 from roost.broker.commands import Command, Persist, Send
@@ -27,14 +28,19 @@ from roost.broker.messages import (
     CONTROL,
     Ack,
     Delivery,
+    DrainEcho,
     EndSession,
+    HandOver,
     Message,
+    MigrationComplete,
     Priority,
     Publication,
+    Redirect,
     Unadvertise,
     Unsubscribe,
     priority_of,
 )
+from roost.broker.moving import Move
 from roost.broker.routing import Entry, Routing
 from roost.broker.told import Told
 from roost.language import Interest
@@ -112,12 +118,17 @@ def forgets_to_withdraw_the_covered(patch: pytest.MonkeyPatch) -> None:
 @bug
 def unadvertises_ahead_of_events(patch: pytest.MonkeyPatch) -> None:
     """Unadvertise in the control class: it overtakes the last events."""
+    overtakes(patch, Unadvertise)
+
+
+def overtakes(patch: pytest.MonkeyPatch, kind: type[Message]) -> None:
+    """Messages of this kind are of the control class."""
 
     def class_of(message: Message) -> Priority:
-        return CONTROL if type(message) is Unadvertise else priority_of(message)
+        return CONTROL if type(message) is kind else priority_of(message)
 
     patch.setattr(core, "priority_of", class_of)
-    patch.setattr(client_module, "priority_of", class_of)
+    patch.setattr(attachment_module, "priority_of", class_of)
 
 
 @bug
@@ -180,7 +191,7 @@ def forgets_what_waited(patch: pytest.MonkeyPatch) -> None:
 def takes_what_came_before(patch: pytest.MonkeyPatch) -> None:
     """No duplicate is known as one. Three lines of defence, each enough alone: the numbers of a channel,
     the watermarks of brokers, and those of clients."""
-    accept, publish, delivered = Lane.accept, Broker.publish, Client._delivered
+    accept, publish, delivered = Lane.accept, Broker.publish, Client.delivered
 
     def accept_all(self: Lane, sequence: int) -> bool:
         return sequence <= self.received or accept(self, sequence)
@@ -189,13 +200,13 @@ def takes_what_came_before(patch: pytest.MonkeyPatch) -> None:
         self._seen.clear()
         publish(self, source, publication, hops)
 
-    def take_all(self: Client, delivery: Delivery, number: int) -> None:
+    def take_all(self: Client, attachment: Attachment, delivery: Delivery, number: int) -> None:
         self._seen.clear()
-        delivered(self, delivery, number)
+        delivered(self, attachment, delivery, number)
 
     patch.setattr(Lane, "accept", accept_all)
     patch.setattr(Broker, "publish", publish_all)
-    patch.setattr(Client, "_delivered", take_all)
+    patch.setattr(Client, "delivered", take_all)
 
 
 @bug
@@ -295,13 +306,49 @@ def forgets_to_unsubscribe_for_the_lost(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def moves_without_a_drain(patch: pytest.MonkeyPatch) -> None:
-    """A publisher publishes at its new broker before its last events at the old one have passed."""
-    original = Client._goodbye
+    """The first session ends at once, whatever is on the way from there, or to there."""
 
-    def goodbye(self: Client) -> EndSession:
-        return EndSession(False, original(self).cause)
+    def ends(self: Hosting, session: Session, message: HandOver) -> None:
+        self.ends(session, EndSession(message.cause))
 
-    patch.setattr(Client, "_goodbye", goodbye)
+    patch.setattr(Hosting, "hands_over", ends)
+
+
+@bug
+def drains_the_way_there_only(patch: pytest.MonkeyPatch) -> None:
+    """The echo of a marker overtakes the last events for the session that is handed over."""
+    overtakes(patch, DrainEcho)
+
+
+@bug
+def migrates_ahead_of_events(patch: pytest.MonkeyPatch) -> None:
+    """The target takes over before the last events that come the old way."""
+    overtakes(patch, MigrationComplete)
+
+
+@bug
+def hands_out_what_is_held(patch: pytest.MonkeyPatch) -> None:
+    """What the second session gets goes to the application at once, ahead of the last of the first."""
+    original = Move.__init__
+
+    def init(self: Move, client: Client, redirect: Redirect) -> None:
+        original(self, client, redirect)
+        self.target.deliveries = "handed"
+
+    patch.setattr(Move, "__init__", init)
+
+
+@bug
+def tells_the_target_nothing(patch: pytest.MonkeyPatch) -> None:
+    """An advertisement migrates, and the subscriptions that it concerns do not follow (operation 3)."""
+    original = Routing.expect
+
+    def expect(self: Routing, entry: Entry, hop: Hop, announcement: int, cause: str) -> None:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(Routing, "_follow", lambda *_: None)
+            original(self, entry, hop, announcement, cause)
+
+    patch.setattr(Routing, "expect", expect)
 
 
 @bug
@@ -318,13 +365,13 @@ def echoes_without_waiting(patch: pytest.MonkeyPatch) -> None:
 @bug
 def loses_what_it_kept_back(patch: pytest.MonkeyPatch) -> None:
     """What a client publishes while it moves is gone."""
-    original = Client._ended
+    original = Move._go_on
 
-    def ended(self: Client, message: Any) -> None:
-        self.kept_back.clear()
-        original(self, message)
+    def go_on(self: Move) -> None:
+        self._client.kept_back.clear()
+        original(self)
 
-    patch.setattr(Client, "_ended", ended)
+    patch.setattr(Move, "_go_on", go_on)
 
 
 @bug
@@ -336,11 +383,11 @@ def never_reads_again(patch: pytest.MonkeyPatch) -> None:
 @bug
 def begins_anew_without_subscriptions(patch: pytest.MonkeyPatch) -> None:
     """A client whose session is gone does not say again what it wants."""
-    original = Client._begin
+    original = Client.say_all_anew
 
-    def begin(self: Client) -> None:
+    def say_all_anew(self: Client, attachment: Attachment) -> None:
         kept, self._subscriptions = self._subscriptions, {}
-        original(self)
+        original(self, attachment)
         self._subscriptions = kept
 
-    patch.setattr(Client, "_begin", begin)
+    patch.setattr(Client, "say_all_anew", say_all_anew)

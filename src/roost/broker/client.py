@@ -1,25 +1,12 @@
 """The application's side of a session: `handle(event, now) -> commands`.
 
-The simulator and the client library run this same machine.
-
-    idle        AttachRequested -> connecting
-    connecting  LinkOpened -> greeting              LinkRefused -> waiting
-    greeting    Attached -> attached                AttachRefused -> connecting elsewhere | refused
-    attached    Redirect -> moving                  LeaveRequested -> leaving
-    moving      SessionEnded -> connecting elsewhere, with a new session
-    leaving     SessionEnded -> idle
-    waiting     TimerFired -> connecting
-    any         ConnectionClosed -> waiting; what it was up to (moving, leaving) goes on once it is back
+The simulator and the client library run this same machine. It has a session at one broker (`attachment`),
+and while it moves another one at the next (`moving`).
 
 What the application asks for is numbered and kept until the broker has it, in the channel of the
 session; that is all that being away takes. A broker that no longer knows the session begins a new one:
 the client then says again what it advertises and subscribes to, and what it published that was not
 accepted.
-
-To **move** is to end the session at the old broker and begin one at the new. What is published
-meanwhile is kept back. The old broker answers behind its last delivery, and after everything that was
-published has passed all brokers, so that nothing published at the new one can overtake. Between the two
-sessions the client is subscribed nowhere.
 
 An event that arrives a second time is known by its number: those of one publisher come in order.
 
@@ -31,21 +18,17 @@ event is refused, none behind it is accepted.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from roost.broker import events as ev
+from roost.broker.attachment import Attachment, State
 from roost.broker.channel import Channel
-from roost.broker.commands import Close, Command, Hand, OpenLink, Send, SetTimer, Tell
+from roost.broker.commands import Close, Command, Hand, SetTimer, Tell
 from roost.broker.config import ClientConfig
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.messages import (
-    DATA,
-    PROTOCOL_VERSION,
-    Ack,
-    Advertise,
-    Attach,
     Attached,
     AttachRefused,
     Delivery,
@@ -53,23 +36,20 @@ from roost.broker.messages import (
     EndSession,
     Frame,
     Message,
-    Parcel,
+    Migrated,
+    MigrationFailed,
+    PausePlease,
     Publication,
     Redirect,
     Refused,
     SessionEnded,
     Settle,
     Settled,
-    Subscribe,
-    Unadvertise,
-    Unsubscribe,
-    priority_of,
 )
+from roost.broker.moving import RESUME_ID, RESUME_TIMER, TIMER, Move
 from roost.broker.naming import Naming
 from roost.language import Advertisement, Subscription
 from roost.language.values import INT_MAX
-
-State: TypeAlias = Literal["idle", "connecting", "greeting", "attached", "waiting", "refused"]
 
 
 class Client:
@@ -77,85 +57,102 @@ class Client:
 
     __slots__ = (
         "_accepted_max",
-        "_acks_timed",
         "_advertisements",
-        "_begun",
         "_commands",
-        "_connection",
+        "_dismissed",
         "_leaving",
-        "_names",
-        "_naming",
-        "_now",
-        "_outstanding",
         "_paused",
         "_seen",
-        "_spoken",
+        "_settles_to_resume",
         "_subscriptions",
-        "_target",
-        "_withdrawn",
-        "broker",
-        "channel",
         "config",
         "duplicates",
+        "home",
         "kept_back",
+        "move",
+        "naming",
+        "now",
+        "outlet",
         "published",
         "publisher",
-        "state",
     )
 
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
-        self.state: State = "idle"
-        self.broker = ""  # where it is, or is going
         self.duplicates = 0
         self.publisher = config.publisher or config.client
         self.published = config.published  # the sequence number of the last event
         self._accepted_max = INT_MAX  # a durable publisher's: the one behind it was refused
-        self._naming = Naming(config)
+        self.naming = Naming(config)
         self._commands: list[Command] = []
-        self._now = 0.0
-        self._connection: int | None = None
-        self._begun = False  # the broker knows the session
-        self._spoken = False  # some broker has heard of us: to begin is to say it again
-        self._target: str | None = None  # moving: to this broker
+        self.now = 0.0
         self._leaving = False
-        self._paused = False
-        self._acks_timed = False
-        self._outstanding: deque[int] = deque()  # deliveries that the application is not done with
+        self._paused = False  # by the application
+        self._settles_to_resume = False  # events wait until what was advertised anew has settled
         self._seen: dict[str, int] = {}
-        # By the application's names: (id, what). The ids are new in every session.
-        self._subscriptions: dict[str, tuple[str, Subscription]] = {}
-        self._advertisements: dict[str, tuple[str, Advertisement]] = {}
-        self._names: dict[str, tuple[str, ...]] = {}  # subscription id -> its name
-        self._withdrawn: dict[str, Advertisement] = {}  # ids whose Unadvertise is on the way
-        self.kept_back: deque[Message] = deque()  # of the data class, while paused or moving
-        self._new_channel()
+        # By the application's names.
+        self._subscriptions: dict[str, Subscription] = {}
+        self._advertisements: dict[str, Advertisement] = {}
+        self.kept_back: deque[Message] = deque()  # of the data class, while paused
+        self.home = Attachment(self, 0, "")
+        self.outlet = self.home  # where events go
+        self.move: Move | None = None
+        self._dismissed: list[Attachment] = []  # whose last word we wait for
+
+    @property
+    def state(self) -> State:
+        return self.home.state
+
+    @property
+    def broker(self) -> str:
+        """Where it is, or is going."""
+        return self.home.broker
+
+    @property
+    def session(self) -> str:
+        return self.home.session
+
+    @property
+    def channel(self) -> Channel:
+        """Of the session that events go to."""
+        return self.outlet.channel
+
+    @property
+    def moving(self) -> bool:
+        return self.move is not None
+
+    def attachments(self) -> Iterator[Attachment]:
+        """Its sessions, the one where it is first."""
+        yield self.home
+        if self.move is not None:
+            yield self.move.target
+        yield from self._dismissed
 
     @property
     def accepted(self) -> int:
-        """The broker has all events up to this sequence number."""
-        waiting = chain((frame.message for frame in self.channel.data.outbox), self.kept_back)
-        for message in waiting:
+        """The brokers have all events up to this sequence number."""
+        sent = (frame.message for a in self.attachments() for frame in a.channel.data.outbox)
+        for message in chain(sent, self.kept_back):
             if type(message) is Publication:
                 return min(message.sequence - 1, self._accepted_max)
         return min(self.published, self._accepted_max)
 
     @property
     def pending(self) -> int:
-        """Messages that the broker has not acknowledged, and events that are kept back."""
-        lanes = self.channel.lanes
+        """Messages that no broker has acknowledged, and events that are kept back."""
+        lanes = (lane for a in self.attachments() for lane in a.channel.lanes)
         return sum(len(lane.outbox) for lane in lanes) + len(self.kept_back)
-
-    @property
-    def moving(self) -> bool:
-        return self._target is not None
 
     def handle(self, event: Any, now: float) -> list[Command]:
         """What there is to do now that this has happened."""
         self._commands = []
-        self._now = now
+        self.now = now
         HANDLERS[type(event)](self, event)
         return self._commands
+
+    def command(self, command: Command) -> None:
+        """Have the driver do something."""
+        self._commands.append(command)
 
     # --- what the application asks for --------------------------------------------------------------
 
@@ -168,296 +165,225 @@ class Client:
             payload=request.payload,
             content_type=request.content_type,
             headers=request.headers,
-            published_at=self._now,
+            published_at=self.now,
         )
         self._send_data(publication)
 
     def _subscribe(self, request: ev.SubscribeRequested) -> None:
         if request.name in self._subscriptions:
             raise ValueError(f"there is already a subscription called {request.name!r}")
-        id_ = self._naming.subscription(request.name)
-        self._subscriptions[request.name] = (id_, request.subscription)
-        self._names[id_] = (request.name,)
-        self._send(Subscribe(id_, request.subscription, f"{self.config.client} subscribes {id_}"))
+        self._subscriptions[request.name] = request.subscription
+        cause = f"{self.config.client} subscribes"
+        self.home.subscribe(request.name, request.subscription, cause)
+        if self.move is not None and self.move.target.spoken:
+            # Until the first session is over, what comes to one of them has to come to both.
+            self.move.target.subscribe(request.name, request.subscription, cause)
 
     def _unsubscribe(self, request: ev.UnsubscribeRequested) -> None:
-        id_, _ = self._subscriptions.pop(request.name)
-        del self._names[id_]
-        self._send(Unsubscribe(id_, f"{self.config.client} unsubscribes {id_}"))
+        del self._subscriptions[request.name]
+        self.home.unsubscribe(request.name)
+        if self.move is not None:
+            self.move.target.unsubscribe(request.name)
 
     def _advertise(self, request: ev.AdvertiseRequested) -> None:
         if request.name in self._advertisements:
             raise ValueError(f"there is already an advertisement called {request.name!r}")
-        id_ = self._naming.advertisement(self.publisher, request.advertisement)
-        self._advertisements[request.name] = (id_, request.advertisement)
-        self._send(Advertise(id_, request.advertisement, f"{self.config.client} advertises {id_}"))
+        self._advertisements[request.name] = request.advertisement
+        cause = f"{self.config.client} advertises"
+        if self.move is None or self.outlet is self.home:
+            self.home.advertise(request.name, request.advertisement, cause)
+        if self.move is not None and self.move.stage != "joining":
+            self.move.target.advertise(request.name, request.advertisement, cause)
 
     def _unadvertise(self, request: ev.UnadvertiseRequested) -> None:
-        id_, advertisement = self._advertisements.pop(request.name)
-        if not self.channel.data.outbox and not self.kept_back:
-            self._withdrawn.clear()  # all have arrived
-        self._withdrawn[id_] = advertisement
-        self._send_data(Unadvertise(id_, f"{self.config.client} unadvertises {id_}"))
+        advertisement = self._advertisements.pop(request.name)
+        for attachment in self.attachments():
+            withdrawal = attachment.withdrawal(request.name, advertisement)
+            if withdrawal is None:
+                continue
+            if attachment is self.outlet:
+                self._send_data(withdrawal)
+            else:
+                attachment.send(withdrawal)
 
     def _attach(self, request: ev.AttachRequested) -> None:
         if self.state in ("idle", "refused"):
-            self.broker = request.broker
-            self._dial()
+            self.home.broker = request.broker
+            self.home.dial()
         elif self.state == "waiting":
-            self._dial()  # the application is in a hurry
+            self.home.dial()  # the application is in a hurry
 
     def _leave(self, _: ev.LeaveRequested) -> None:
         self._leaving = True
         self._paused = False
-        self._release()
-        if not self.moving:
-            self._send(self._goodbye())
+        if self.move is not None and self.move.stage != "handing":
+            self.move.abandon(f"{self.config.client} leaves")
+        self.release()
+        if self.move is None and not self._settles_to_resume:
+            self.home.send(self._goodbye())
+
+    def _goodbye(self) -> EndSession:
+        return EndSession(f"{self.config.client} leaves")
 
     def _pause(self, _: ev.PauseRequested) -> None:
         self._paused = True
 
     def _resume(self, _: ev.ResumeRequested) -> None:
         self._paused = False
-        self._release()
-
-    def _release(self) -> None:
-        """Send what was kept back, in order."""
-        while self.kept_back and not self._paused and not self.moving:
-            self._send(self.kept_back.popleft())
-
-    def _send_data(self, message: Message) -> None:
-        if self._paused or self.moving:
-            self.kept_back.append(message)
-        else:
-            self._send(message)
-
-    def _goodbye(self) -> EndSession:
-        """The last word in a session. A client that goes on elsewhere waits for its events to pass."""
-        if self._target is None:
-            return EndSession(False, f"{self.config.client} leaves")
-        return EndSession(self.published > 0, f"{self.config.client} moves to {self._target}")
-
-    # --- the session --------------------------------------------------------------------------------
-
-    def _dial(self) -> None:
-        self.state = "connecting"
-        self._commands.append(OpenLink(self.broker))
-
-    def _opened(self, event: ev.LinkOpened) -> None:
-        self._connection = event.connection
-        self.state = "greeting"
-        self._greet(event.connection)
-
-    def _greet(self, connection: int) -> None:
-        greeting = Attach(
-            version=PROTOCOL_VERSION,
-            client=self.config.client,
-            session=self.session,
-            resume=self._begun,
-            control_received=self.channel.control.received,
-            data_received=self._done_with,
-            durable=self.config.durable,
-            process=self.config.process,
-            publisher=self.publisher if self.config.publisher else "",
-            published=self.accepted if self.config.publisher else 0,
-        )
-        self._commands.append(Send(connection, greeting))
+        self.release()
 
     @property
-    def _done_with(self) -> int:
-        """Nobody here needs deliveries up to this number any more."""
-        return self._outstanding[0] - 1 if self._outstanding else self.channel.data.received
+    def _keeps_back(self) -> bool:
+        moves = self.move is not None and self.move.pauses
+        return self._paused or moves or self._settles_to_resume
 
-    def _handled(self, event: ev.Handled) -> None:
-        while self._outstanding and self._outstanding[0] <= event.number:
-            self._outstanding.popleft()
-        if not self._acks_timed or self._unreported() >= self.config.ack_every:
-            self._owe_ack()
+    def release(self) -> None:
+        """Send what was kept back, in order."""
+        while self.kept_back and not self._keeps_back:
+            self.outlet.send(self.kept_back.popleft())
+
+    def _send_data(self, message: Message) -> None:
+        if (self._paused or self.move is not None or self._settles_to_resume) and self._keeps_back:
+            self.kept_back.append(message)
+        else:
+            self.outlet.send(message)
 
     def _settle(self, request: ev.SettleRequested) -> None:
-        self._send(Settle(request.id, f"{self.config.client} waits for its requests"))
+        # What was asked for is in effect when it is at the broker that events go to.
+        self.outlet.send(Settle(request.id, f"{self.config.client} waits for its requests"))
+
+    def _handled(self, event: ev.Handled) -> None:
+        self.home.handled(event.number)
+
+    # --- sessions -----------------------------------------------------------------------------------
+
+    def _opened(self, event: ev.LinkOpened) -> None:
+        for attachment in self.attachments():
+            if attachment.broker == event.broker and attachment.state == "connecting":
+                attachment.opened(event.connection)
+                return
+        self.command(Close(event.connection, "never mind"))  # it was for a move that is off
 
     def _refused(self, event: ev.LinkRefused) -> None:
-        if event.broker == self.broker:
-            self._wait()
+        for attachment in self.attachments():
+            if attachment.broker == event.broker and attachment.state == "connecting":
+                attachment.wait()
 
     def _closed(self, event: ev.ConnectionClosed) -> None:
-        if event.connection == self._connection:
-            self._connection = None
-            self._commands.append(Tell("detached", self.broker, event.reason))
-            self._wait()
+        attachment = self._on(event.connection)
+        if attachment is None:
+            return
+        attachment.connection = None
+        if attachment in self._dismissed:
+            self._dismissed.remove(attachment)
+            return
+        if attachment is self.home:
+            self.command(Tell("detached", attachment.broker, event.reason))
+        attachment.wait()
 
-    def _wait(self) -> None:
-        if self.state not in ("idle", "refused"):
-            self.state = "waiting"
-            self._commands.append(SetTimer("dial", self.config.redial_s))
+    def _on(self, connection: int) -> Attachment | None:
+        """The session that has this connection."""
+        if connection == self.home.connection:
+            return self.home
+        return next((a for a in self.attachments() if a.connection == connection), None)
 
     def _timer(self, event: ev.TimerFired) -> None:
-        if event.name == "acks":
-            self._acks_timed = False
-            self._send_ack()
-        elif self.state == "waiting":
-            self._dial()
-
-    def _attached(self, greeting: Attached) -> None:
-        if self._begun and not greeting.resumed:
-            # The broker has forgotten us: another session, and all anew.
-            self._begun = False
-            self._naming.new_session()
-            assert self._connection is not None
-            self._greet(self._connection)
+        kind, _, number = event.name.partition(":")
+        if kind == TIMER:
+            if self.move is not None:
+                self.move.timed_out()
             return
-        if self.config.publisher and not greeting.resumed:
-            if self._spoken and greeting.publisher != self.publisher:
-                self._attach_refused(AttachRefused("another process has begun the session anew"))
-                return
-            if not self._spoken:
-                self.publisher, self.published = greeting.publisher, greeting.published
-        self.state = "attached"
-        if not greeting.resumed and self._spoken:
-            self._begin()
-        if not greeting.resumed:
-            self.channel.data.received = self.channel.data.reported = greeting.data_from
-        self._begun = self._spoken = True
-        self._commands.append(Tell("attached", self.broker, "resumed" if greeting.resumed else ""))
-        received = (greeting.control_received, greeting.data_received)
-        self.channel.resume(*received if greeting.resumed else (0, 0))
-        if self.config.publisher and self.accepted > greeting.published:
-            self._accepted_max = greeting.published  # the reason is on the way
-        for frame in (*self.channel.control.outbox, *self.channel.data.outbox):
-            self._put(frame)
-        self._release()
-
-    def _begin(self) -> None:
-        """The broker knows nothing of us: say again all that counts, in order."""
-        unaccepted = [frame.message for frame in self.channel.data.outbox]
-        if (self._leaving or self.moving) and not any(type(m) is EndSession for m in unaccepted):
-            unaccepted.append(self._goodbye())  # the broker that had heard it has forgotten
-        self._new_channel()
-        renamed: dict[str, str] = {}
-        for message in (*unaccepted, *self.kept_back):
-            if isinstance(message, Unadvertise):
-                renamed[message.id] = self._naming.new_id()
-                self._announce(renamed[message.id], self._withdrawn[message.id])
-        for name, (_, advertisement) in self._advertisements.items():
-            id_ = self._naming.advertisement(self.publisher, advertisement)
-            self._advertisements[name] = (id_, advertisement)
-            self._announce(*self._advertisements[name])
-        self._names.clear()
-        for name, (_, subscription) in self._subscriptions.items():
-            id_ = self._naming.subscription(name)
-            self._subscriptions[name] = (id_, subscription)
-            self._names[id_] = (name,)
-            cause = f"{self.config.client} begins anew"
-            self._push(Subscribe(id_, subscription, cause))
-        withdrawn, self._withdrawn = self._withdrawn, {}
-        for message in unaccepted:
-            if isinstance(message, Unadvertise):
-                id_ = renamed[message.id]
-                self._withdrawn[id_] = withdrawn[message.id]
-                self._push(Unadvertise(id_, message.cause))
-            else:
-                self._push(message)
-        for place, message in enumerate(self.kept_back):
-            if isinstance(message, Unadvertise):
-                id_ = renamed[message.id]
-                self._withdrawn[id_] = withdrawn[message.id]
-                self.kept_back[place] = Unadvertise(id_, message.cause)
-
-    def _announce(self, id_: str, advertisement: Advertisement) -> None:
-        self._push(Advertise(id_, advertisement, f"{self.config.client} begins anew"))
-
-    def _attach_refused(self, answer: AttachRefused) -> None:
-        self._hang_up("thank you")
-        if answer.redirect:
-            self.broker = answer.redirect
-            self._dial()
-        else:
-            self.state = "refused"
-            self._commands.append(Tell("refused", self.broker, answer.reason))
-
-    def _redirected(self, message: Redirect) -> None:
-        if self._leaving or self.moving or message.broker == self.broker:
+        if kind == RESUME_TIMER:
+            if self._settles_to_resume:
+                self.resume_when_settled()
             return
-        self._target = message.broker
-        self._send(self._goodbye())
-
-    def _ended(self, message: SessionEnded) -> None:
-        self._outstanding.clear()  # nobody keeps them for us any more
-        self._send_ack()
-        self._hang_up("goodbye")
-        self._begun = False
-        if self._target is None:
-            self.state = "idle"
-            self._commands.append(Tell("ended", self.broker, message.reason))
-            return
-        self.broker, self._target = self._target, None
-        self._naming.new_session()
-        # The old broker has all data up to EndSession. The new session begins from the dictionaries,
-        # which hold what was asked for since then, and goes on with what was kept back.
-        self._new_channel()
-        while self.kept_back and not self._paused:
-            self._push(self.kept_back.popleft())
-        if self._leaving:
-            self._push(self._goodbye())
-        self._dial()
-
-    def _hang_up(self, reason: str) -> None:
-        if self._connection is not None:
-            self._commands.append(Close(self._connection, reason))
-            self._connection = None
-
-    # --- what the broker says -----------------------------------------------------------------------
+        for attachment in self.attachments():
+            if str(attachment.number) != number:
+                continue
+            if kind == "acks":
+                attachment.acks_timed = False
+                attachment.send_ack()
+            elif attachment.state == "waiting":
+                attachment.dial()
 
     def _received(self, event: ev.Received) -> None:
-        if event.connection != self._connection:
+        attachment = self._on(event.connection)
+        if attachment is not None:
+            attachment.received(event.parcels)
+
+    def attached(self, attachment: Attachment, greeting: Attached) -> None:
+        """A broker has answered a greeting."""
+        move = self.move
+        if move is not None and attachment is move.target:
+            move.attached(greeting)
             return
-        try:
-            for parcel in event.parcels:
-                if event.connection != self._connection:
-                    return  # we have hung up: the rest is of a session that is over
-                if type(parcel) is not Frame:
-                    self._greeting_or_ack(parcel)
-                    continue
-                channel = self.channel
-                lane = channel.data if parcel.priority == DATA else channel.control
-                if not lane.accept(parcel.sequence):
-                    continue  # it has been here before
-                message = parcel.message
-                if type(message) is Delivery:
-                    self._delivered(message, parcel.sequence)
-                else:
-                    self._heard(message)
-        except RemoteProtocolError as error:
-            self._hang_up(str(error))
-            self._wait()
+        if attachment.begun and not greeting.resumed:
+            if move is not None and move.home_forgot():
+                return
+            # The broker has forgotten us: another session, and all anew.
+            attachment.begin_another()
+            attachment.greet()
             return
-        # Once a timer runs, only the bound can make it more urgent.
-        if not self._acks_timed or self._unreported() >= self.config.ack_every:
-            self._owe_ack()
+        if self.config.publisher and not greeting.resumed:
+            if attachment.spoken and greeting.publisher != self.publisher:
+                refusal = AttachRefused("another process has begun the session anew")
+                self.attach_refused(attachment, refusal)
+                return
+            if not attachment.spoken:
+                self.publisher, self.published = greeting.publisher, greeting.published
+        if not greeting.resumed and attachment.spoken:
+            self.say_all_anew(attachment)
+        attachment.attached(greeting)
+        self.command(Tell("attached", attachment.broker, "resumed" if greeting.resumed else ""))
+        if self.config.publisher and self.accepted > greeting.published:
+            self._accepted_max = greeting.published  # the reason is on the way
+        attachment.send_waiting()
+        self.release()
 
-    def _unreported(self) -> int:
-        """How many messages we are done with and have not acknowledged."""
-        control, data = self.channel.lanes
-        return control.received - control.reported + self._done_with - data.reported
+    def say_all_anew(self, attachment: Attachment) -> None:
+        goodbye = self._goodbye() if self._leaving else None
+        self._settles_to_resume = False
+        attachment.begin(self.kept_back, self._advertisements, self._subscriptions, goodbye)
 
-    def _owe_ack(self) -> None:
-        unreported = self._unreported()
-        if unreported >= self.config.ack_every or (unreported and self.config.ack_delay_s <= 0):
-            self._send_ack()
-        elif unreported:
-            self._acks_timed = True
-            self._commands.append(SetTimer("acks", self.config.ack_delay_s))
-
-    def _greeting_or_ack(self, parcel: Parcel) -> None:
-        if isinstance(parcel, Ack):
-            self.channel.acknowledged(parcel)
-        elif isinstance(parcel, Attached):
-            self._attached(parcel)
-        elif isinstance(parcel, AttachRefused):
-            self._attach_refused(parcel)
+    def attach_refused(self, attachment: Attachment, answer: AttachRefused) -> None:
+        """A broker does not want us."""
+        attachment.hang_up("thank you")
+        move = self.move
+        if move is not None and attachment is move.target and move.stage != "handing":
+            attachment.state = "refused"
+            move.abandon(f"{attachment.broker} says: {answer.reason}")
+        elif answer.redirect:
+            attachment.broker = answer.redirect
+            attachment.dial()
+        elif attachment is self.home:
+            attachment.state = "refused"
+            self.command(Tell("refused", attachment.broker, answer.reason))
         else:
-            raise RemoteProtocolError(f"{type(parcel).__name__} is not for a client to hear")
+            attachment.wait()
+
+    def dismiss(self, attachment: Attachment) -> None:
+        """Say goodbye to a broker that we have a second session at, if it can hear us."""
+        if attachment.state == "attached" and attachment.connection is not None:
+            self._dismissed.append(attachment)
+            attachment.deliveries = "dropped"
+            attachment.held.clear()
+            attachment.outstanding.clear()
+            attachment.send(self._goodbye())
+        else:
+            attachment.hang_up("never mind")
+
+    def moved(self, pause_s: float) -> None:
+        """The client is at another broker, and was not able to publish for so long."""
+        self.command(Tell("moved", self.broker, f"{pause_s:.6f}"))
+        if self._leaving:
+            self.home.send(self._goodbye())
+
+    def resume_when_settled(self) -> None:
+        """Keep events back until what was said has settled."""
+        self._settles_to_resume = True
+        self.home.send(Settle(RESUME_ID, f"{self.config.client} stays at {self.broker}"))
+
+    # --- what brokers say ---------------------------------------------------------------------------
 
     def take(self, connection: int, frame: Frame) -> tuple[str, ...] | None:
         """The short way for what is most of a client's work: the next delivery, and nothing else to do.
@@ -465,11 +391,12 @@ class Client:
         The application's names of what it is for: what `Hand` says. With None it was not that simple:
         `handle` it. The two ways end in the same state.
         """
-        lane = self.channel.data
+        home = self.home
+        lane = home.channel.data
         if (
-            connection != self._connection
+            connection != home.connection
             or frame.sequence != lane.received + 1
-            or not self._acks_timed
+            or not home.acks_timed
             or self.config.waits_for_application
             or frame.sequence - lane.reported >= self.config.ack_every
             or self._leaving
@@ -480,43 +407,82 @@ class Client:
             return None
         publication = delivery.publication
         publisher, sequence = publication.publisher, publication.sequence
-        names = self._names.get(delivery.subscriptions[0])
+        names = home.names.get(delivery.subscriptions[0])
         if names is None or sequence <= self._seen.get(publisher, 0):
             return None
         lane.received = frame.sequence
         self._seen[publisher] = sequence
         return names
 
-    def _delivered(self, delivery: Delivery, number: int) -> None:
+    def delivered(self, attachment: Attachment, delivery: Delivery, number: int) -> None:
+        """An event, for the application if it has not had it."""
         publication = delivery.publication
         publisher, sequence = publication.publisher, publication.sequence
         if sequence <= self._seen.get(publisher, 0):
             self.duplicates += 1
             return
         self._seen[publisher] = sequence
-        names = self._names.get(delivery.subscriptions[0], ())
+        names = attachment.names.get(delivery.subscriptions[0], ())
         for id_ in delivery.subscriptions[1:]:
-            names += self._names.get(id_, ())
+            names += attachment.names.get(id_, ())
         if names and not self._leaving:
-            self._commands.append(Hand(publication, names, number))
+            self.command(Hand(publication, names, number))
             if self.config.waits_for_application:
-                self._outstanding.append(number)
+                attachment.outstanding.append(number)
 
-    def _heard(self, message: Message) -> None:
+    def heard(self, attachment: Attachment, message: Message) -> None:
+        """Anything but a delivery."""
+        move = self.move
+        if attachment in self._dismissed:
+            if isinstance(message, SessionEnded):
+                attachment.send_ack()
+                attachment.hang_up("goodbye")
+                self._dismissed.remove(attachment)
+            return
+        if move is not None:
+            mine = move.heard_at_home if attachment is self.home else move.heard_at_target
+            if mine(message):
+                return
         if isinstance(message, Redirect):
             self._redirected(message)
         elif isinstance(message, SessionEnded):
             self._ended(message)
+        elif isinstance(message, Refused) and message.request == RESUME_ID:
+            self.command(SetTimer(RESUME_TIMER, self.config.redial_s))
         elif isinstance(message, Refused):
             if self.config.publisher:
                 self._bar(message.request)
-            self._commands.append(Tell("refused", message.request, message.reason))
+            self.command(Tell("refused", message.request, message.reason))
         elif isinstance(message, Dropped):
-            self._commands.append(Tell("dropped", str(message.count)))
+            self.command(Tell("dropped", str(message.count)))
         elif isinstance(message, Settled):
-            self._commands.append(Tell("settled", message.id))
-        else:
+            if message.id != RESUME_ID:
+                self.command(Tell("settled", message.id))
+            elif self._settles_to_resume:
+                self._settles_to_resume = False
+                self.release()
+                if self._leaving:
+                    self.home.send(self._goodbye())
+        elif type(message) not in STALE:
             raise RemoteProtocolError(f"{type(message).__name__} is not for a client to hear")
+
+    def _redirected(self, message: Redirect) -> None:
+        """To where we are, or are going, there is no way; a durable session is where its name is known."""
+        busy = self._leaving or self.moving or self._settles_to_resume
+        if not busy and not self.config.durable and message.broker != self.broker:
+            self.move = Move(self, message)
+
+    def _ended(self, message: SessionEnded) -> None:
+        """The broker has ended the session."""
+        if self.move is not None:
+            self.move.abandon(f"{self.broker} has ended the session: {message.reason}")
+        home = self.home
+        home.outstanding.clear()  # nobody keeps them for us any more
+        home.send_ack()
+        home.hang_up("goodbye")
+        home.begun = False
+        home.state = "idle"
+        self.command(Tell("ended", self.broker, message.reason))
 
     def _bar(self, request: str) -> None:
         """If it was an event that was refused, none behind it is accepted."""
@@ -524,44 +490,19 @@ class Client:
         if publisher == self.publisher:
             self._accepted_max = min(self._accepted_max, int(number) - 1)
 
-    # --- sending ------------------------------------------------------------------------------------
-
-    def _send(self, message: Message) -> None:
-        """Number a message and send it, or have it sent once we are attached."""
-        frame = self._push(message)
-        if self.state == "attached":
-            self._put(frame)
-
-    def _push(self, message: Message) -> Frame:
-        lane = self.channel.data if priority_of(message) == DATA else self.channel.control
-        return lane.push(message, 0)
-
-    def _put(self, frame: Frame) -> None:
-        assert self._connection is not None
-        self._commands.append(Send(self._connection, frame))
-
-    def _send_ack(self) -> None:
-        if self._connection is not None and self._unreported():
-            self._commands.append(Send(self._connection, self.channel.ack(self._done_with)))
-
-    def _new_channel(self) -> None:
-        self.channel = Channel(("client", self.config.client), None)
-        self._outstanding.clear()
-
-    @property
-    def session(self) -> str:
-        return self._naming.session
-
     # --- for the application ------------------------------------------------------------------------
 
     def subscriptions(self) -> Mapping[str, Subscription]:
         """What the application is subscribed to, by its names."""
-        return {name: what for name, (_, what) in self._subscriptions.items()}
+        return self._subscriptions
 
     def advertisements(self) -> Mapping[str, Advertisement]:
         """What the application advertises, by its names."""
-        return {name: what for name, (_, what) in self._advertisements.items()}
+        return self._advertisements
 
+
+# Of a move that is off.
+STALE = frozenset((Migrated, MigrationFailed, PausePlease))
 
 HANDLERS: dict[type, Any] = {
     ev.Received: Client._received,

@@ -75,6 +75,8 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
     ack_every: int = 64
     ack_delay_s: float = 0.0
     redial_s: float = 0.5
+    # A move to another broker that takes longer is abandoned, as long as that is possible.
+    move_timeout_s: float = 10.0
     # The session outlives this process; the next one of the same session takes over what it was sent and
     # has not acknowledged. `process` is a word that no other one has.
     durable: bool = False

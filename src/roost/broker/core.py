@@ -53,9 +53,11 @@ from roost.broker.messages import (
     Attach,
     AttachRefused,
     Delivery,
+    DrainEcho,
     Dropped,
     EndSession,
     Frame,
+    HandOver,
     LinkHello,
     Marker,
     MarkerEcho,
@@ -555,6 +557,7 @@ LINK_MESSAGES: dict[type[Message], Any] = {
     Unsubscribe: Broker._unsubscribe,
     Marker: lambda broker, *said: broker.draining.marker(*said),
     MarkerEcho: lambda broker, *said: broker.draining.echo(*said),
+    DrainEcho: lambda broker, *said: broker.draining.echo(*said),
     MigrationUpdate: lambda broker, *said: broker.migrating.update(*said),
     MigrationComplete: lambda broker, *said: broker.migrating.complete(*said),
 }
@@ -566,6 +569,7 @@ SESSION_MESSAGES: dict[type[Message], Any] = {
     Unsubscribe: Broker._unsubscribe,
     Settle: lambda broker, *said: broker.hosting.settles(*said),
     EndSession: lambda broker, *said: broker.hosting.ends(*said),
+    HandOver: lambda broker, *said: broker.hosting.hands_over(*said),
     Migrate: lambda broker, *said: broker.migrating.begin(*said),
     Paused: lambda broker, *said: broker.migrating.paused(*said),
 }

@@ -4,7 +4,8 @@ A marker is a message of the data class. The broker that begins sends it to all 
 which passes it on to all others, behind whatever it has to forward. A broker without anybody else to
 pass it to sends an echo back; one that has heard the echo of all that it passed it to does the same.
 When the echo is back at the beginning, every event that was ahead of the marker has been handled by
-every broker that it had to reach.
+every broker that it had to reach. If a session is to be handed over, the echo is of the data class, too:
+then every event that was on the way to the beginning has come as well.
 
     begin     -> waiting for all neighbours marker    -> waiting for the others   | nobody else: echo
     echo      -> one less to wait for     | the last: echo to where the marker came from, or drained
@@ -21,10 +22,11 @@ from msgspec import Struct
 from roost.broker.commands import StoreKey
 from roost.broker.hops import Link
 from roost.broker.journal import Journal
-from roost.broker.messages import Marker, MarkerEcho, Message
+from roost.broker.messages import DrainEcho, Marker, MarkerEcho, Message
 
-# What a marker is for, in its id: the end of a session, or that what a client has asked for has settled.
-END = "end"
+# What a marker is for, in its id: that a session can be handed over, or that what a client has asked for has
+# settled.
+HAND_OVER = "hand over"
 SETTLE = "settle"
 
 
@@ -79,7 +81,7 @@ class Draining:
         settles = read_marker_id(id_)[0] == SETTLE
         return tuple(name for name, link in self._links.items() if link.greeted or not settles)
 
-    def echo(self, link: Link, echo: MarkerEcho) -> None:
+    def echo(self, link: Link, echo: MarkerEcho | DrainEcho) -> None:
         drain = self._drains.get(echo.id)
         if drain is not None:
             self._heard(drain, link.name)
@@ -113,7 +115,9 @@ class Draining:
             return
         self._forget(drain)
         if drain.parent:
-            self._tell(self._links[drain.parent], MarkerEcho(drain.id, drain.cause))
+            hands_over = read_marker_id(drain.id)[0] == HAND_OVER
+            echo = (DrainEcho if hands_over else MarkerEcho)(drain.id, drain.cause)
+            self._tell(self._links[drain.parent], echo)
         else:
             self._drained(drain.id)
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from roost.broker.commands import CancelTimer, Close, Send, SetTimer
-from roost.broker.draining import END, SETTLE, marker_id, read_marker_id
+from roost.broker.draining import HAND_OVER, SETTLE, marker_id, read_marker_id
 from roost.broker.hops import Session
 from roost.broker.messages import (
     DATA,
@@ -28,6 +28,7 @@ from roost.broker.messages import (
     Delivery,
     Dropped,
     EndSession,
+    HandOver,
     Publication,
     Redirect,
     Refused,
@@ -291,10 +292,12 @@ class Hosting:
             return  # it has said so before
         session.leaving = True
         self._mark_ending(session, message.cause)
-        if message.drain:
-            self._drain(session, END, "", message.cause)
-        else:
-            self._say_ended(session, "goodbye")
+        self._say_ended(session, "goodbye")
+
+    def hands_over(self, session: Session, message: HandOver) -> None:
+        if not session.leaving:
+            session.leaving = True
+            self._drain(session, HAND_OVER, "", message.cause)
 
     def settles(self, session: Session, message: Settle) -> None:
         waiting = [link.channel.data for link in self._broker.links.values()]
@@ -330,7 +333,8 @@ class Hosting:
         if purpose == SETTLE:
             self._broker.tell(session, Settled(argument))
         else:
-            self._say_ended(session, "everything that you published has passed")
+            self._mark_ending(session, f"{session.client} is elsewhere")
+            self._say_ended(session, "all that was on the way has passed")
 
     def _say_ended(self, session: Session, reason: str) -> None:
         session.ended = True

@@ -91,16 +91,24 @@ class Linking:
     def _clear(self, link: Link, cause: str) -> None:
         """Forget all that came over a link and all that was to go over it."""
         self._broker.routing.forget(link, cause)
-        self._broker.draining.gone(link)
+        told = self._told(link)
+        self._broker.draining.gone(link)  # which may be the end of a session that was told of
         link.channel.forget()
         if self._broker.journal is not None:
-            for told, table, kind in (
-                (link.subscriptions_told, self._broker.routing.subscriptions, "sub"),
-                (link.advertisements_told, self._broker.routing.advertisements, "adv"),
-            ):
-                ids = {entry.handle: entry.id for entry in table.values()}
-                for handle in told:
-                    self._broker.journal.delete("told", link.name, kind, ids[handle])
+            for kind, id_ in told | self._told(link):
+                self._broker.journal.delete("told", link.name, kind, id_)
+
+    def _told(self, link: Link) -> dict[tuple[str, str], None]:
+        """Kinds and ids of what a neighbour has been told, and is still there."""
+        routing = self._broker.routing
+        found: dict[tuple[str, str], None] = {}
+        for told, table, kind in (
+            (link.subscriptions_told, routing.subscriptions, "sub"),
+            (link.advertisements_told, routing.advertisements, "adv"),
+        ):
+            ids = {entry.handle: entry.id for entry in table.values()}
+            found |= {(kind, ids[handle]): None for handle in told if handle in ids}
+        return found
 
     def opened(self, event: ev.LinkOpened) -> None:
         link = self._broker.links.get(event.broker)

@@ -29,7 +29,7 @@ DATA: Final = 1
 Priority: TypeAlias = Literal[0, 1]
 
 # Raised when a peer could misunderstand us; compared in the greeting.
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
 
 
 class Message(Struct, frozen=True, gc=False):
@@ -107,6 +107,13 @@ class MarkerEcho(Message, frozen=True):
     cause: str
 
 
+class DrainEcho(Message, frozen=True):
+    """The same, and behind all that was on the way from there to here (data class)."""
+
+    id: str
+    cause: str
+
+
 class MigrationUpdate(Message, frozen=True):
     """MUM (000 section 3.3): these advertisements of a client are about to come from here.
 
@@ -165,13 +172,18 @@ class Paused(Message, frozen=True):
 
 
 class EndSession(Message, frozen=True):
-    """The client leaves, behind all that it has published; answered by `SessionEnded`.
+    """The client leaves, behind all that it has published; answered by `SessionEnded`."""
 
-    With `drain` the answer waits until its last event has passed every broker, so that what it
-    publishes elsewhere can't overtake.
+    cause: str
+
+
+class HandOver(Message, frozen=True):
+    """The client has a session elsewhere, and leaves this one; answered by `SessionEnded` in its time.
+
+    That is when all that it has published here has passed every broker, and all that was on the way to it
+    by then has come: so nothing is lost, and nothing that it publishes elsewhere can overtake.
     """
 
-    drain: bool
     cause: str
 
 
@@ -320,9 +332,11 @@ Parcel: TypeAlias = Frame | Ack | Greeting
 DATA_MESSAGES: Final = (
     Unadvertise,
     Marker,
+    DrainEcho,
     MigrationComplete,
     Paused,
     EndSession,
+    HandOver,
     SessionEnded,
     Delivery,
     Dropped,

@@ -53,6 +53,8 @@ def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
             if key not in hops:
                 hops[key] = Inside(hop_name)
             broker.routing.restore_entry(hops[key], str(id_), interest, number)
+    for (id_,), (hop_kind, hop_name, number) in kinds.get("next", {}).items():
+        broker.routing.restore_next(str(id_), hops[hop_kind, hop_name], number)
     for (kind, id_, *hop_key), (interest, number) in kinds.get("spare", {}).items():
         spare_of = hops[str(hop_key[0]), str(hop_key[1])]
         table: Kind = "sub" if kind == "sub" else "adv"

@@ -144,6 +144,11 @@ class Routing:
         """How many ids are known from a second side: none, once everything has settled."""
         return len(self._spares)
 
+    @property
+    def expected_entries(self) -> int:
+        """How many advertisements are about to come from elsewhere: none, once everything has settled."""
+        return sum(entry.next is not None for entry in self.advertisements.values())
+
     def offered(self, hop: Hop, event: Event) -> bool:
         """Whether a client here has advertised events like this.
 

@@ -16,12 +16,19 @@ from roost.broker.commands import Record
 from roost.broker.messages import (
     Advertise,
     Delivery,
+    DrainEcho,
     EndSession,
     Frame,
+    HandOver,
     Marker,
     MarkerEcho,
     Message,
+    Migrate,
+    MigrationComplete,
+    MigrationUpdate,
     Parcel,
+    Paused,
+    PausePlease,
     Publication,
     Redirect,
     Refused,
@@ -102,8 +109,20 @@ def describe(message: Message) -> tuple[str, str, str, str]:
             return "unadvertise", message.id, message.id, message.cause
         case Marker():
             return "mark", message.id, message.id, message.cause
-        case MarkerEcho():
+        case MarkerEcho() | DrainEcho():
             return "echo", message.id, message.id, message.cause
+        case MigrationUpdate() | MigrationComplete():
+            done = "migrated" if isinstance(message, MigrationComplete) else "migrates"
+            return done, message.advertisements[0], message.client, message.cause
+        case Migrate():
+            ids = " ".join(message.advertisements)
+            return "migrate", message.advertisements[0], ids, message.cause
+        case PausePlease():
+            return "pause", "", "please", message.cause
+        case Paused():
+            return "paused", "", "", message.cause
+        case HandOver():
+            return "hand over", "", "session", message.cause
         case Redirect():
             return "redirect", message.broker, f"to {message.broker}", message.cause
         case Refused():

@@ -26,8 +26,9 @@ WRITE_BUFFER_BYTES = 1 << 20
 class Connection(asyncio.Protocol):
     """One connection of a client."""
 
-    def __init__(self, line: Line, login: Login | None) -> None:
+    def __init__(self, line: Line, login: Login | None, broker: str) -> None:
         self.line = line
+        self._broker = broker  # as the machine calls it
         self.id = line.new_id()
         self.congested = False  # the broker reads more slowly than we write
         self.lost: asyncio.Future[None] = line.loop.create_future()
@@ -46,7 +47,7 @@ class Connection(asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         login = b"" if self._login is None else encode(self._login)
         self.transport.write(PREFACE + login)
-        self.line.opened(self)
+        self.line.opened(self, self._broker)
 
     def data_received(self, data: bytes) -> None:
         try:

@@ -69,37 +69,38 @@ class Dialler:
     async def dial(self, line: Line, broker: str) -> None:
         """Connect to `broker`, or else to the first that answers; DialError if none does."""
         reasons = []
-        for address in self._turn(broker, line.loop.time()):
+        for address in self._turn(broker, line.loop.time(), moves=line.is_attached):
             try:
                 async with asyncio.timeout(DIAL_S):
-                    await self._connect(line, address)
+                    await self._connect(line, address, broker)
             except TimeoutError:
                 reasons.append(f"{shown(address)} does not answer")
             except OSError as error:  # those of TLS are among them
                 reasons.append(f"{shown(address)}: {_words(error)}")
             else:
-                self._current = address
+                if broker == self._target.url:
+                    self._current = address
                 return
-        raise DialError("; ".join(reasons))
+        raise DialError("; ".join(reasons) or f"{broker!r} is not the address of a broker")
 
-    def _turn(self, broker: str, now: float) -> Sequence[tuple[str, int]]:
-        """Whom to dial, in this order."""
-        known = self._target.addresses
-        if broker != self._target.url:
-            # Sent elsewhere, by a broker that knows where. If nobody is there, our own will do.
-            elsewhere = address_of(broker)
-            known = known if elsewhere is None else (elsewhere, *known)
-        elif self._current is not None:
-            if now - self._lost_at < self._failover_s:
-                return (self._current,)
-            if self._current in known:
-                place = known.index(self._current)
-                return (*known[place:], *known[:place])
-        return known
+    def _turn(self, broker: str, now: float, *, moves: bool) -> Sequence[tuple[str, int]]:
+        """Whom to dial, in this order. A client that moves has a session, and wants another just there."""
+        elsewhere = None if broker == self._target.url else address_of(broker)
+        if moves:
+            return () if elsewhere is None else (elsewhere,)
+        current, known = elsewhere or self._current, self._target.addresses
+        if current is None:
+            return known
+        if now - self._lost_at < self._failover_s:
+            return (current,)
+        if current in known:
+            place = known.index(current)
+            return (*known[place:], *known[:place])
+        return (current, *known)  # sent there, by a broker that knew where
 
-    async def _connect(self, line: Line, address: tuple[str, int]) -> None:
+    async def _connect(self, line: Line, address: tuple[str, int], broker: str) -> None:
         await line.loop.create_connection(
-            lambda: Connection(line, self._login), *address, ssl=self._context
+            lambda: Connection(line, self._login, broker), *address, ssl=self._context
         )
 
 

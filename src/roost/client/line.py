@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from roost.broker.client import Client as Machine
-from roost.broker.commands import Close, Command, Hand, OpenLink, Send, SetTimer, Tell
+from roost.broker.commands import CancelTimer, Close, Command, Hand, OpenLink, Send, SetTimer, Tell
 from roost.broker.config import ClientConfig
 from roost.broker.events import (
     AttachRequested,
@@ -93,13 +93,13 @@ class Lookup(Machine):
 
     def subscription_called(self, id_: str) -> str | None:
         """The application's name of a subscription with this id."""
-        names = self._names.get(id_)
-        return names[0] if names else None
+        found = (attachment.names.get(id_) for attachment in self.attachments())
+        return next((names[0] for names in found if names), None)
 
     def advertisement_called(self, id_: str) -> str | None:
         """The same of an advertisement."""
-        known = self._advertisements.items()
-        return next((name for name, (known_id, _) in known if known_id == id_), None)
+        ids = (item for a in self.attachments() for item in a.advertisement_ids.items())
+        return next((name for name, known_id in ids if known_id == id_), None)
 
 
 class Line:
@@ -108,7 +108,6 @@ class Line:
     def __init__(self, config: ClientConfig, dialler: Dials, owner: Owner) -> None:
         self.loop = asyncio.get_running_loop()
         self.machine = Lookup(config)
-        self.connection: Connection | None = None
         self.failure: Callable[[], ClientError] | None = None  # makes the error anew for each
         self.settling = Settling(self)
         self.is_attached = False
@@ -117,10 +116,11 @@ class Line:
         self._over = False
         self._is_leaving = False
         self._ids = 0
-        self._dialled = ""
         self._dials: set[asyncio.Task[None]] = set()
+        self._open: dict[int, Connection] = {}  # by id; two while the client moves
         self._connections: set[Connection] = set()  # also those that are closing
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self.pauses_s: list[float] = []  # of each move: how long events were kept back
         self._attempts = 0  # in vain, since it was last attached
         self._why = "no answer"  # the last time that it was in vain
         self._attached_at: float | None = None
@@ -145,19 +145,24 @@ class Line:
         self._ids += 1
         return self._ids
 
-    def opened(self, connection: Connection) -> None:
+    @property
+    def connection(self) -> Connection | None:
+        """The one that events go to, if there is one."""
+        return self._open.get(self.machine.outlet.connection or 0)
+
+    def opened(self, connection: Connection, broker: str) -> None:
         self._connections.add(connection)
         if self._over:
             connection.close("goodbye")
             return
-        self.connection = connection
-        self.handle(LinkOpened(self._dialled, connection.id))
+        self._open[connection.id] = connection
+        self.handle(LinkOpened(broker, connection.id))
 
     def received(self, connection: Connection, parcels: Sequence[Parcel]) -> None:
         """Parcels have arrived, mostly deliveries."""
-        if connection is not self.connection:
-            return
         number = connection.id
+        if number not in self._open:
+            return
         if self._is_short:
             take, handed = self._take, self._owner.handed
             for parcel in parcels:
@@ -174,8 +179,7 @@ class Line:
 
     def lost(self, connection: Connection, reason: str) -> None:
         self._connections.discard(connection)
-        if connection is self.connection:
-            self.connection = None
+        if self._open.pop(connection.id, None) is not None:
             self._why = reason
             self._dialler.lost(self.loop.time())
             self.handle(ConnectionClosed(connection.id, reason))
@@ -187,8 +191,9 @@ class Line:
         for command in commands:
             kind = type(command)
             if kind is Send:
-                if self.connection is not None:
-                    self.connection.send(command.parcel)  # type: ignore[attr-defined]
+                connection = self._open.get(command.connection)  # type: ignore[attr-defined]
+                if connection is not None:
+                    connection.send(command.parcel)  # type: ignore[attr-defined]
             elif isinstance(command, Hand | Tell):
                 news.append(command)
             else:
@@ -202,15 +207,19 @@ class Line:
 
     def _execute_rare(self, command: Command) -> None:
         if isinstance(command, SetTimer):
-            delay_s = self._redial_delay() if command.name == "dial" else command.delay_s
+            redials = command.name.startswith("dial")
+            delay_s = self._redial_delay() if redials else command.delay_s
             self._set_timer(command.name, delay_s, partial(self.handle, TimerFired(command.name)))
+        elif isinstance(command, CancelTimer):
+            running = self._timers.pop(command.name, None)
+            if running is not None:
+                running.cancel()
         elif isinstance(command, OpenLink):
-            self._dialled = command.broker
             task = self.loop.create_task(self._dial(command.broker))
             self._dials.add(task)
             task.add_done_callback(self._dials.discard)
         elif isinstance(command, Close):
-            connection, self.connection = self.connection, None
+            connection = self._open.pop(command.connection, None)
             if connection is not None:
                 self._dialler.lost(self.loop.time())
                 connection.close(command.reason)
@@ -256,6 +265,8 @@ class Line:
             self._owner.dropped(int(news.about))
         elif news.what == "settled":
             self.settling.settled(news.about)
+        elif news.what == "moved":
+            self.pauses_s.append(float(news.reason))
         elif news.what == "ended":
             where = self._dialler.broker
             if self._is_leaving:
@@ -288,7 +299,7 @@ class Line:
 
     def _ask_again(self, reason: str) -> None:
         request = AttachRequested(self._dialler.broker)
-        self._set_timer("dial", self._redial_delay(), partial(self.handle, request))
+        self._set_timer("dial again", self._redial_delay(), partial(self.handle, request))
         self._owner.detached(reason)
 
     def fail(self, failure: Callable[[], ClientError]) -> None:
@@ -359,8 +370,9 @@ class Line:
         """It has room again, or is gone."""
         if inbox in self._full:
             del self._full[inbox]
-            if not self._full and self.connection is not None:
-                self.connection.resume_reading()
+            if not self._full:
+                for connection in self._open.values():
+                    connection.resume_reading()
 
     def give_up_full(self) -> None:
         """Read on, whatever that costs those who have as much as they may hold: nobody reads them."""
@@ -368,8 +380,9 @@ class Line:
             inbox.end()
 
     def _pause_reading(self) -> None:
-        if self.connection is not None and self.is_attached:
-            self.connection.pause_reading()
+        if self.is_attached:
+            for connection in self._open.values():
+                connection.pause_reading()
 
     def _check_stalled(self, now: float, since: float) -> None:
         """Whether somebody who waits since then waits in vain."""
@@ -401,8 +414,8 @@ class Line:
 
     def say_acks(self) -> None:
         """Tell the broker at once what otherwise waits for more."""
-        if "acks" in self._timers:
-            self.handle(TimerFired("acks"))
+        for name in [name for name in self._timers if name.startswith("acks")]:
+            self.handle(TimerFired(name))
 
     async def hang_up(self) -> None:
         """Nothing happens any more, and nothing is left behind. Without `leave` the session goes on."""
@@ -420,9 +433,9 @@ class Line:
         self.progressed()
 
     def _stop(self) -> None:
-        if self.connection is not None:
-            self.connection.close("goodbye")
-            self.connection = None
+        for connection in self._open.values():
+            connection.close("goodbye")
+        self._open.clear()
         self._over = True
         for timer in self._timers.values():
             timer.cancel()

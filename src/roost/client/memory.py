@@ -18,6 +18,7 @@ from roost.broker.config import BrokerConfig
 from roost.broker.events import Congested, Received, Relieved, Started
 from roost.broker.messages import AttachRefused, Login
 from roost.client.connection import Connection
+from roost.client.dialling import DialError
 from roost.client.line import Line
 from roost.runtime.shell import Shell
 from roost.wire import PREFACE, StreamDecoder, WireError, encode
@@ -72,8 +73,10 @@ class MemoryDialler:
         self._memory = broker
         self.broker = url
 
-    async def dial(self, line: Line, broker: str) -> None:  # noqa: ARG002
-        connection = Connection(line, None)
+    async def dial(self, line: Line, broker: str) -> None:
+        if broker != self.broker:
+            raise DialError(f"{broker} is not in this process")
+        connection = Connection(line, None, broker)
         connection.connection_made(MemoryTransport(self._memory.shell, connection))
 
     def lost(self, now: float) -> None:

@@ -35,6 +35,7 @@ from roost.broker.messages import (
     Delivery,
     Dropped,
     EndSession,
+    HandOver,
     Frame,
     LinkHello,
     Login,
@@ -229,7 +230,7 @@ def _session(rng: random.Random, cast: Cast) -> Script:
         else:
             script.say(script.request())
     if rng.random() < 0.3:
-        script.say(EndSession(rng.random() < 0.5, script.name))
+        script.say(rng.choice((EndSession, HandOver))(script.name))
     return script
 
 
@@ -488,7 +489,7 @@ def anything(rng: random.Random, cast: Cast) -> list[bytes]:
     for _ in range(rng.randrange(12)):
         script.say(script.request())
     for _ in range(rng.randint(1, 4)):
-        messages = [script.request(), EndSession(True, ""), *_not_for_brokers(script)]
+        messages = [script.request(), HandOver(""), *_not_for_brokers(script)]
         wrong = Frame(rng.choice((0, 1)), rng.choice((0, 1, 2, INT_MAX)), rng.choice(messages))
         choices = [wrong, _wrong_number(rng, script), _never_sent(rng), *_greetings(rng, script)]
         script.parcels.append(rng.choice(choices))

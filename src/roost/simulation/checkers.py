@@ -46,21 +46,21 @@ def lanes(world: World) -> Iterator[tuple[str, Lane, Lane | None]]:
             for i, lane in enumerate(link.channel.lanes):
                 yield f"{name} -> {link.name}", lane, back.channel.lanes[i] if back else None
         for session in machine.sessions.values():
-            client = world.clients[session.client].machine
-            here = client.session == session.name and client.broker == name
+            attachments = world.clients[session.client].machine.attachments()
+            here = [a for a in attachments if (a.session, a.broker) == (session.name, name)]
             for i, lane in enumerate(session.channel.lanes):
-                other_lane = client.channel.lanes[i] if here else None
+                other_lane = here[0].channel.lanes[i] if here else None
                 yield f"{name} -> {session.client}", lane, other_lane
                 if other_lane is not None:
                     yield f"{session.client} -> {name}", other_lane, lane
     for client_name, simulated in world.clients.items():
-        client = simulated.machine
-        if simulated.gone and client.state == "idle":
-            continue  # it has left, and nobody listens any more
-        at = machines.get(client.broker)
-        if at is None or client.session not in at.sessions:
-            for lane in client.channel.lanes:
-                yield f"{client_name} -> {client.broker}", lane, None
+        for attachment in simulated.machine.attachments():
+            if simulated.gone and attachment.state == "idle":
+                continue  # it has left, and nobody listens any more
+            at = machines.get(attachment.broker)
+            if at is None or attachment.session not in at.sessions:
+                for lane in attachment.channel.lanes:
+                    yield f"{client_name} -> {attachment.broker}", lane, None
 
 
 def in_transit(world: World) -> set[tuple[str, int]]:
@@ -137,11 +137,15 @@ def check_queues(world: World) -> list[str]:
             wrong.append(f"{name}: {len(host.life.machine.draining)} markers have not come back")
         if host.life.machine.routing.spare_entries:
             wrong.append(f"{name}: entries from two sides have not been withdrawn from one")
+        if host.life.machine.routing.expected_entries:
+            wrong.append(f"{name}: advertisements are expected from elsewhere")
         if host.life.machine.waiting_for_store:
             wrong.append(f"{name}: commands wait for the store")
     for client_name, client in world.clients.items():
         if client.machine.kept_back:
             wrong.append(f"{client_name}: events are kept back")
+        if client.machine.moving:
+            wrong.append(f"{client_name} is moving")
         if not client.gone and client.machine.state != "attached":
             wrong.append(f"{client_name} is {client.machine.state}")
     wrong += [

@@ -34,7 +34,6 @@ class SimulatedClient:
         "machine",
         "name",
         "party",
-        "redirected",
         "symbol",
         "world",
     )
@@ -50,7 +49,6 @@ class SimulatedClient:
         )
         self._take = self.machine.take
         self.away = False  # its network is gone; the application goes on
-        self.redirected = False  # its broker was told to send it elsewhere
         self.gone = False  # it has left for good
         self.symbol: str | None = None
         self._quotes = 0

@@ -274,8 +274,6 @@ class World:
         host = self.hosts.get(client.machine.broker)
         if host is not None:  # else it is on its way from a broker that has left
             host.notice(ev.ClientRedirected(s.client, s.broker, f"line {s.line}: redirect"))
-        client.redirected = client.redirected or s.broker != client.machine.broker
-        self.void(client)
 
     # --- statements: faults -------------------------------------------------------------------------
 
@@ -401,7 +399,6 @@ class World:
     def told(self, client: SimulatedClient, tell: Tell) -> None:
         """A client tells its application something."""
         if tell.what == "attached" and not tell.reason:
-            client.redirected = False
             # A new session. What was on the way to an old one is gone, and what is published in it
             # comes before its advertisements have settled.
             self.void(client)
@@ -514,7 +511,7 @@ class World:
     def _has_reached_its_broker(self, name: str) -> bool:
         machine = self.clients[name].machine
         host = self.hosts.get(machine.broker)
-        if machine.state != "attached" or self.clients[name].redirected:
+        if machine.state != "attached" or machine.moving:
             return False
         if host is None or host.life is None:
             return False

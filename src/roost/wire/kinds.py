@@ -22,9 +22,11 @@ from roost.broker.messages import (
     Attached,
     AttachRefused,
     Delivery,
+    DrainEcho,
     Dropped,
     EndSession,
     Frame,
+    HandOver,
     LinkHello,
     Login,
     Marker,
@@ -81,7 +83,6 @@ MESSAGE_TAGS: Final[dict[type[Message], int]] = {
     Unsubscribe: 21,
     Marker: 22,
     MarkerEcho: 23,
-    EndSession: 24,
     SessionEnded: 25,
     Redirect: 26,
     Refused: 27,
@@ -95,6 +96,9 @@ MESSAGE_TAGS: Final[dict[type[Message], int]] = {
     MigrationFailed: 35,
     PausePlease: 36,
     Paused: 37,
+    HandOver: 38,
+    DrainEcho: 39,
+    EndSession: 40,  # was 24, when it said more
 }
 KINDS: Final[dict[int, type[Struct]]] = {
     tag: kind for tags in (UNNUMBERED_TAGS, MESSAGE_TAGS) for kind, tag in tags.items()

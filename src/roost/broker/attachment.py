@@ -1,0 +1,315 @@
+"""One session of a client at one broker: dialling, greeting, what is said in it, and acknowledgements.
+
+    idle        dial -> connecting
+    connecting  opened -> greeting         refused -> waiting
+    greeting    Attached -> attached       AttachRefused -> connecting elsewhere | refused
+    waiting     the timer -> connecting
+    any         the connection is closed -> waiting
+
+Mostly a client has one of them. While it moves it has two (see `moving`), and the deliveries of the second
+are *held* until there will be no more of the first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from roost.broker.channel import Channel
+from roost.broker.commands import Close, OpenLink, Send, SetTimer
+from roost.broker.errors import RemoteProtocolError
+from roost.broker.messages import (
+    DATA,
+    PROTOCOL_VERSION,
+    Ack,
+    Advertise,
+    Attach,
+    Attached,
+    AttachRefused,
+    Delivery,
+    EndSession,
+    Frame,
+    HandOver,
+    Message,
+    Parcel,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+    priority_of,
+)
+from roost.language import Advertisement, Subscription
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from roost.broker.client import Client
+
+# What becomes of them: the application gets them; they wait; nobody needs them.
+Deliveries: TypeAlias = Literal["handed", "held", "dropped"]
+State: TypeAlias = Literal["idle", "connecting", "greeting", "attached", "waiting", "refused"]
+
+GOODBYES = (EndSession, HandOver)
+
+
+class Attachment:
+    """A session, from the client's side."""
+
+    __slots__ = (
+        "_acks_timer",
+        "_client",
+        "_dial_timer",
+        "acks_timed",
+        "advertisement_ids",
+        "begun",
+        "broker",
+        "channel",
+        "connection",
+        "deliveries",
+        "held",
+        "names",
+        "number",
+        "outstanding",
+        "session",
+        "spoken",
+        "state",
+        "subscription_ids",
+        "withdrawn",
+    )
+
+    def __init__(self, client: Client, number: int, broker: str) -> None:
+        self._client = client
+        self.number = number  # among those of the client: what its timers are called by
+        self._dial_timer, self._acks_timer = f"dial:{number}", f"acks:{number}"
+        self.session = client.naming.session
+        self.broker = broker
+        self.state: State = "idle"
+        self.connection: int | None = None
+        self.begun = False  # the broker knows the session
+        self.spoken = False  # a broker has heard of us: to begin is to say it again
+        self.acks_timed = False
+        self.outstanding: deque[int] = deque()  # deliveries that the application is not done with
+        self.deliveries: Deliveries = "handed"
+        self.held: deque[tuple[Delivery, int]] = deque()
+        # By the application's names; the ids are new in every session.
+        self.subscription_ids: dict[str, str] = {}
+        self.names: dict[str, tuple[str, ...]] = {}  # subscription id -> its name
+        self.advertisement_ids: dict[str, str] = {}
+        self.withdrawn: dict[str, Advertisement] = {}  # ids whose Unadvertise is on the way
+        self.new_channel()
+
+    def begin_another(self) -> None:
+        """It goes on as another session: the broker may not know that the old one is over."""
+        self.begun = False
+        self._client.naming.new_session()
+        self.session = self._client.naming.session
+
+    def new_channel(self) -> None:
+        self.channel = Channel(("client", self._client.config.client), None)
+        self.outstanding.clear()
+
+    # --- connections --------------------------------------------------------------------------------
+
+    def dial(self) -> None:
+        self.state = "connecting"
+        self._client.command(OpenLink(self.broker))
+
+    def opened(self, connection: int) -> None:
+        self.connection = connection
+        self.state = "greeting"
+        self.greet()
+
+    def greet(self) -> None:
+        assert self.connection is not None
+        client, config = self._client, self._client.config
+        greeting = Attach(
+            version=PROTOCOL_VERSION,
+            client=config.client,
+            session=self.session,
+            resume=self.begun,
+            control_received=self.channel.control.received,
+            data_received=self.done_with,
+            durable=config.durable,
+            process=config.process,
+            publisher=client.publisher if config.publisher else "",
+            published=client.accepted if config.publisher else 0,
+        )
+        client.command(Send(self.connection, greeting))
+
+    def wait(self) -> None:
+        if self.state not in ("idle", "refused"):
+            self.state = "waiting"
+            self._client.command(SetTimer(self._dial_timer, self._client.config.redial_s))
+
+    def hang_up(self, reason: str) -> None:
+        if self.connection is not None:
+            self._client.command(Close(self.connection, reason))
+            self.connection = None
+
+    def attached(self, greeting: Attached) -> None:
+        """The broker has answered: send what it has not got."""
+        self.state = "attached"
+        if not greeting.resumed:
+            self.channel.data.received = self.channel.data.reported = greeting.data_from
+        self.begun = self.spoken = True
+        received = (greeting.control_received, greeting.data_received)
+        self.channel.resume(*received if greeting.resumed else (0, 0))
+
+    def send_waiting(self) -> None:
+        for frame in (*self.channel.control.outbox, *self.channel.data.outbox):
+            self._put(frame)
+
+    # --- what is received ---------------------------------------------------------------------------
+
+    def received(self, parcels: Iterable[Parcel]) -> None:
+        client, connection = self._client, self.connection
+        try:
+            for parcel in parcels:
+                if connection != self.connection:
+                    return  # we have hung up: the rest is of a session that is over
+                if type(parcel) is not Frame:
+                    self._greeting_or_ack(parcel)
+                    continue
+                channel = self.channel
+                lane = channel.data if parcel.priority == DATA else channel.control
+                if not lane.accept(parcel.sequence):
+                    continue  # it has been here before
+                message = parcel.message
+                if type(message) is not Delivery:
+                    client.heard(self, message)
+                elif self.deliveries == "handed":
+                    client.delivered(self, message, parcel.sequence)
+                elif self.deliveries == "held":
+                    self.held.append((message, parcel.sequence))
+                    self.outstanding.append(parcel.sequence)
+        except RemoteProtocolError as error:
+            self.hang_up(str(error))
+            self.wait()
+            return
+        # Once a timer runs, only the bound can make it more urgent.
+        if not self.acks_timed or self._unreported() >= client.config.ack_every:
+            self.owe_ack()
+
+    def _greeting_or_ack(self, parcel: Parcel) -> None:
+        if isinstance(parcel, Ack):
+            self.channel.acknowledged(parcel)
+        elif isinstance(parcel, Attached):
+            self._client.attached(self, parcel)
+        elif isinstance(parcel, AttachRefused):
+            self._client.attach_refused(self, parcel)
+        else:
+            raise RemoteProtocolError(f"{type(parcel).__name__} is not for a client to hear")
+
+    @property
+    def done_with(self) -> int:
+        """Nobody here needs deliveries up to this number any more."""
+        return self.outstanding[0] - 1 if self.outstanding else self.channel.data.received
+
+    def _unreported(self) -> int:
+        """How many messages we are done with and have not acknowledged."""
+        control, data = self.channel.lanes
+        return control.received - control.reported + self.done_with - data.reported
+
+    def owe_ack(self) -> None:
+        unreported = self._unreported()
+        config = self._client.config
+        if unreported >= config.ack_every or (unreported and config.ack_delay_s <= 0):
+            self.send_ack()
+        elif unreported:
+            self.acks_timed = True
+            self._client.command(SetTimer(self._acks_timer, config.ack_delay_s))
+
+    def send_ack(self) -> None:
+        if self.connection is not None and self._unreported():
+            self._client.command(Send(self.connection, self.channel.ack(self.done_with)))
+
+    def handled(self, number: int) -> None:
+        """The application is done with all deliveries up to this one."""
+        while self.outstanding and self.outstanding[0] <= number:
+            self.outstanding.popleft()
+        if not self.acks_timed or self._unreported() >= self._client.config.ack_every:
+            self.owe_ack()
+
+    # --- what is said -------------------------------------------------------------------------------
+
+    def send(self, message: Message) -> None:
+        """Number a message and send it, or have it sent once we are attached."""
+        frame = self.push(message)
+        if self.state == "attached":
+            self._put(frame)
+
+    def push(self, message: Message) -> Frame:
+        lane = self.channel.data if priority_of(message) == DATA else self.channel.control
+        return lane.push(message, 0)
+
+    def _put(self, frame: Frame) -> None:
+        assert self.connection is not None
+        self._client.command(Send(self.connection, frame))
+
+    def subscribe(self, name: str, subscription: Subscription, cause: str) -> None:
+        id_ = self._client.naming.subscription(name)
+        self.subscription_ids[name] = id_
+        self.names[id_] = (name,)
+        self.send(Subscribe(id_, subscription, f"{cause} {id_}"))
+
+    def unsubscribe(self, name: str) -> None:
+        id_ = self.subscription_ids.pop(name, None)
+        if id_ is not None:
+            del self.names[id_]
+            self.send(Unsubscribe(id_, f"{self._client.config.client} unsubscribes {id_}"))
+
+    def advertise(self, name: str, advertisement: Advertisement, cause: str) -> None:
+        id_ = self._client.naming.advertisement(self._client.publisher, advertisement)
+        self.advertisement_ids[name] = id_
+        self.send(Advertise(id_, advertisement, f"{cause} {id_}"))
+
+    def withdrawal(self, name: str, advertisement: Advertisement) -> Unadvertise | None:
+        """What is to be said, behind the events published so far, when an advertisement goes."""
+        id_ = self.advertisement_ids.pop(name, None)
+        if id_ is None:
+            return None
+        self.withdrawn[id_] = advertisement
+        return Unadvertise(id_, f"{self._client.config.client} unadvertises {id_}")
+
+    def begin(
+        self,
+        kept_back: deque[Message],
+        advertisements: Mapping[str, Advertisement],
+        subscriptions: Mapping[str, Subscription],
+        goodbye: Message | None,
+    ) -> None:
+        """The broker knows nothing of us: say again all that counts, in order.
+
+        Withdrawals that are on the way, or kept back, are of advertisements that it has to know first.
+        """
+        unaccepted = [frame.message for frame in self.channel.data.outbox]
+        if goodbye is not None and not any(isinstance(m, GOODBYES) for m in unaccepted):
+            unaccepted.append(goodbye)  # the broker that had heard it has forgotten
+        self.new_channel()
+        cause = f"{self._client.config.client} begins anew"
+        withdrawn, self.withdrawn = self.withdrawn, {}
+        renamed: dict[str, str] = {}
+        for message in (*unaccepted, *kept_back):
+            if isinstance(message, Unadvertise):
+                id_ = renamed[message.id] = self._client.naming.new_id()
+                self.withdrawn[id_] = withdrawn[message.id]
+                self.push(Advertise(id_, withdrawn[message.id], cause))
+        self.advertisement_ids.clear()
+        for name, advertisement in advertisements.items():
+            id_ = self._client.naming.advertisement(self._client.publisher, advertisement)
+            self.advertisement_ids[name] = id_
+            self.push(Advertise(id_, advertisement, cause))
+        self.subscription_ids.clear()
+        self.names.clear()
+        for name, subscription in subscriptions.items():
+            id_ = self._client.naming.subscription(name)
+            self.subscription_ids[name] = id_
+            self.names[id_] = (name,)
+            self.push(Subscribe(id_, subscription, cause))
+        for message in unaccepted:
+            if isinstance(message, Unadvertise):
+                self.push(Unadvertise(renamed[message.id], message.cause))
+            else:
+                self.push(message)
+        for place, message in enumerate(kept_back):
+            if isinstance(message, Unadvertise):
+                kept_back[place] = Unadvertise(renamed[message.id], message.cause)
