@@ -15,8 +15,7 @@ which nobody had anything of the control class left to say: its broker had it, e
 control message was on the way or waiting. The same for an advertisement. An event must reach a
 subscription if both the subscription and an advertisement that matches the event were settled when it
 was published, and the two clients are connected by the overlay. It may reach one that is not yet
-settled, that is unsubscribed while the event is on the way, or whose client is moving to another
-broker.
+settled, or that is unsubscribed while the event is on the way. That a client moves is no excuse.
 
 What makes promises void, and what is settled unsettled again:
 
