@@ -55,7 +55,7 @@ def markers(federation: Federation, who: str, to: str) -> list[Message]:
     return [
         message
         for message in federation.between(who, to, Publication, Marker)
-        if isinstance(message, Publication) or read_marker_id(message.id)[0] == HAND_OVER
+        if not isinstance(message, Marker) or read_marker_id(message.id)[0] == HAND_OVER
     ]
 
 

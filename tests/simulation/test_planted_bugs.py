@@ -95,8 +95,8 @@ QUEUE_ON_THE_PATH = """
 20.0 end
 """
 
-# Events for the subscriber wait at B2 for the link to B1, which is too slow to match them as they come when it
-# is healed.
+# Events for the subscriber wait at B2 for the link to B1, which is too slow to match them as they come once
+# it is healed.
 QUEUE_FOR_THE_MOVER = """
 0.0 broker add B1 0.1 16 10
 0.0 broker add B2 1000 16 10

@@ -12,3 +12,8 @@ SIM_SUBSCRIBERS = 2_000
 
 # What `roost bench` runs of the match benchmark: workload, subscriptions, subscriptions replaced/s.
 MATCH_RUNS = (("bluedove", 40_000, 0), ("stock", 100_000, 0), ("stock", 1_000_000, 10_000))
+
+PIPELINE_SUBSCRIPTIONS = 40_000
+PIPELINE_PUBLICATIONS = 100_000
+PIPELINE_STOCK_SUBSCRIPTIONS = 1_000_000
+PIPELINE_STOCK_PUBLICATIONS = 200_000

@@ -10,6 +10,10 @@ import typer
 from roost.bench.sizes import (
     EVENTS,
     MATCH_RUNS,
+    PIPELINE_PUBLICATIONS,
+    PIPELINE_STOCK_PUBLICATIONS,
+    PIPELINE_STOCK_SUBSCRIPTIONS,
+    PIPELINE_SUBSCRIPTIONS,
     POSET_SUBSCRIPTIONS,
     SEED,
     SIM_BROKERS,
@@ -56,6 +60,22 @@ Examples:
   roost bench broker --scenario one_to_one --scenario content --seconds 2 --no-chains --json
 """
 
+RELOCATION_EXAMPLES = """\b
+Examples:
+  roost bench relocation
+  roost bench relocation --brokers 255 --json
+"""
+
+PIPELINE_EXAMPLES = """\b
+Matches in bulk on Spark: broadcast gives every worker the whole index, partitioned divides it,
+join is plain Spark SQL. The first sizes are for the plans, those of stock for one large index.
+
+\b
+Examples:
+  roost bench pipeline
+  roost bench pipeline --subscriptions 5000 --publications 20000 --no-growth --json
+"""
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Write = Annotated[
     Path | None,
@@ -82,6 +102,8 @@ def register(app: typer.Typer) -> None:
     bench.command("sim", epilog=SIM_EXAMPLES)(run_sim)
     bench.command("broker", epilog=BROKER_EXAMPLES)(run_broker)
     bench.command("connections")(run_connections)
+    bench.command("pipeline", epilog=PIPELINE_EXAMPLES)(run_pipeline)
+    bench.command("relocation", epilog=RELOCATION_EXAMPLES)(run_relocation)
     app.add_typer(bench, name="bench")
 
 
@@ -236,6 +258,54 @@ def run_connections(
     with progress() as say:
         result = bench.run(connections, subscribers, say=say)
     publish(result, bench.table(result), write, quiet=json_)
+    if json_:
+        print_json(result)
+
+
+def run_relocation(
+    brokers: Annotated[int, typer.Option(min=1, help="Of the largest tree.")] = 10_000,
+    seed: Seed = SEED,
+    json_: Json = False,
+    write: Write = None,
+) -> None:
+    """Measure the decision where a publisher should be: its time and memory, and how they grow."""
+    from roost.bench import relocation
+    from roost.bench.timing import progress
+
+    check_writable(write)
+    with progress() as say:
+        result = relocation.run(relocation.sizes_up_to(brokers), seed, say)
+    publish(result, relocation.table(result), write, quiet=json_)
+    if json_:
+        print_json(result)
+
+
+def run_pipeline(
+    subscriptions: Annotated[int, typer.Option(min=1, help="How many.")] = PIPELINE_SUBSCRIPTIONS,
+    publications: Annotated[int, typer.Option(min=1, help="How many.")] = PIPELINE_PUBLICATIONS,
+    stock_subscriptions: Annotated[
+        int, typer.Option(min=1, help="How many of the large index.")
+    ] = PIPELINE_STOCK_SUBSCRIPTIONS,
+    stock_publications: Annotated[
+        int, typer.Option(min=1, help="How many quotes for it.")
+    ] = PIPELINE_STOCK_PUBLICATIONS,
+    cores: Annotated[int, typer.Option(min=1, help="Of this machine, for Spark.")] = 2,
+    seed: Seed = SEED,
+    growth: Annotated[
+        bool, typer.Option(help="Also on one core, and with 4 and 16 times the publications.")
+    ] = True,
+    json_: Json = False,
+    write: Write = None,
+) -> None:
+    """Measure the bulk match on Spark: its plans against each other, and how it grows."""
+    from roost.bench import pipeline
+    from roost.bench.timing import progress
+
+    check_writable(write)
+    sizes = pipeline.Sizes(subscriptions, publications, stock_subscriptions, stock_publications)
+    with progress() as say:
+        result = pipeline.run(sizes, seed, say, cores=cores, grow=growth)
+    publish(result, pipeline.table(result), write, quiet=json_)
     if json_:
         print_json(result)
 
