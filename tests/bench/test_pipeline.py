@@ -60,12 +60,14 @@ def test_the_workloads_are_files(tmp_path: Path) -> None:
 def test_different_matches_are_no_benchmark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def wrote(_: Bench, plan: str, form: str | None = None) -> Writing:
+        assert form in (None, "pairs", "lists")
+        return Writing(0.5, Written(9, 2) if plan == "partitioned" else Written(10, 1))
+
+    monkeypatch.setattr(Bench, "_prepared", lambda _, plan, *_rest: plan)
+    monkeypatch.setattr(Bench, "_write", wrote)
     spark: Any = None
     bench = Bench(spark, tmp_path, TINY, 1, silent)
-    wrote = iter([Written(10, 1), Written(10, 1), Written(10, 1), Written(9, 2)])
-    frame: Any = None
-    monkeypatch.setattr(Bench, "_prepared", lambda *_: frame)
-    monkeypatch.setattr(Bench, "_write", lambda *_: Writing(0.5, next(wrote)))
     with pytest.raises(DisagreementError, match="partitioned as pairs wrote 9 matches"):
         bench.plans()
 

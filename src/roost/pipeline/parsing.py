@@ -1,4 +1,4 @@
-"""Filters as text, taken apart into the table `parsed` (see there).
+"""Filters as text, taken apart into the table `parsed` (see the module of that name).
 
 Spark tasks run this, so it loads Spark only where a frame comes in.
 
