@@ -9,9 +9,17 @@ from pyspark.sql import SparkSession
 
 from roost.pipeline.session import spark_session
 
+# Jobs of tests are tiny: to compile them takes longer than to run them as they are.
+HURRIED = {
+    "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    # Two cores whatever the machine has, so that every machine tests the same partitions; a small heap.
-    with spark_session("local[2,3]", {"spark.driver.memory": "2g"}) as session:
+    # Two cores whatever the machine has, so that every machine tests the same partitions.
+    with spark_session("local[2,3]", HURRIED) as session:
         yield session

