@@ -113,7 +113,7 @@ async def test_another_version_of_the_wire(at: Live) -> None:
 @live()
 async def test_another_version_of_the_protocol(at: Live) -> None:
     peer = await at.peer()
-    with pytest.raises(RefusedError, match="protocol version 99; B0 speaks 1"):
+    with pytest.raises(RefusedError, match=f"protocol version 99; B0 speaks {PROTOCOL_VERSION}"):
         await peer.attach("eve", login=login_of("eve"), version=99)
     logged(at, asked="connection", reason="protocol version 99", principal=None)
 

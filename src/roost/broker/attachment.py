@@ -270,16 +270,19 @@ class Attachment:
         self.withdrawn[id_] = advertisement
         return Unadvertise(id_, f"{self._client.config.client} unadvertises {id_}")
 
+    def rename_advertisement(self, old: str, new: str) -> None:
+        if old in self.advertisement_ids:
+            self.advertisement_ids[new] = self.advertisement_ids.pop(old)
+
     def begin(
         self,
-        kept_back: deque[Message],
         advertisements: Mapping[str, Advertisement],
         subscriptions: Mapping[str, Subscription],
         goodbye: Message | None,
     ) -> None:
         """The broker knows nothing of us: say again all that counts, in order.
 
-        Withdrawals that are on the way, or kept back, are of advertisements that it has to know first.
+        Withdrawals that are on the way are of advertisements that it has to know first.
         """
         unaccepted = [frame.message for frame in self.channel.data.outbox]
         if goodbye is not None and not any(isinstance(m, GOODBYES) for m in unaccepted):
@@ -288,7 +291,7 @@ class Attachment:
         cause = f"{self._client.config.client} begins anew"
         withdrawn, self.withdrawn = self.withdrawn, {}
         renamed: dict[str, str] = {}
-        for message in (*unaccepted, *kept_back):
+        for message in unaccepted:
             if isinstance(message, Unadvertise):
                 id_ = renamed[message.id] = self._client.naming.new_id()
                 self.withdrawn[id_] = withdrawn[message.id]
@@ -310,6 +313,3 @@ class Attachment:
                 self.push(Unadvertise(renamed[message.id], message.cause))
             else:
                 self.push(message)
-        for place, message in enumerate(kept_back):
-            if isinstance(message, Unadvertise):
-                kept_back[place] = Unadvertise(renamed[message.id], message.cause)

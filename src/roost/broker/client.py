@@ -10,6 +10,9 @@ accepted.
 
 An event that arrives a second time is known by its number: those of one publisher come in order.
 
+An advertisement that the application withdraws while events are *kept back* is needed until those are out,
+and while the client moves it may be on its way. Until then it stays, under a name of our own.
+
 A **durable publisher** goes on with the numbers of the processes before it. The first answer of its broker
 says whose events they are and what the last number was; the application publishes from then on. Once an
 event is refused, none behind it is accepted.
@@ -21,6 +24,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
+
+from msgspec import Struct
 
 from roost.broker import events as ev
 from roost.broker.attachment import Attachment, State
@@ -52,6 +57,12 @@ from roost.language import Advertisement, Subscription
 from roost.language.values import INT_MAX
 
 
+class Withdrawal(Struct, frozen=True):
+    """An advertisement goes, behind the events that were kept back before it."""
+
+    name: str
+
+
 class Client:
     """One client of a federation."""
 
@@ -60,11 +71,14 @@ class Client:
         "_advertisements",
         "_commands",
         "_dismissed",
+        "_going",
+        "_going_count",
         "_leaving",
         "_paused",
         "_seen",
         "_settles_to_resume",
         "_subscriptions",
+        "_withheld",
         "config",
         "duplicates",
         "home",
@@ -93,7 +107,11 @@ class Client:
         # By the application's names.
         self._subscriptions: dict[str, Subscription] = {}
         self._advertisements: dict[str, Advertisement] = {}
-        self.kept_back: deque[Message] = deque()  # of the data class, while paused
+        # What the application has withdrawn and brokers still need, by names of our own.
+        self._going: dict[str, Advertisement] = {}
+        self._going_count = 0
+        self._withheld: list[str] = []  # of those: what goes at the end of a move
+        self.kept_back: deque[Publication | Withdrawal] = deque()
         self.home = Attachment(self, 0, "")
         self.outlet = self.home  # where events go
         self.move: Move | None = None
@@ -167,7 +185,10 @@ class Client:
             headers=request.headers,
             published_at=self.now,
         )
-        self._send_data(publication)
+        if (self._paused or self.move is not None or self._settles_to_resume) and self._keeps_back:
+            self.kept_back.append(publication)
+        else:
+            self.outlet.send(publication)
 
     def _subscribe(self, request: ev.SubscribeRequested) -> None:
         if request.name in self._subscriptions:
@@ -196,15 +217,31 @@ class Client:
             self.move.target.advertise(request.name, request.advertisement, cause)
 
     def _unadvertise(self, request: ev.UnadvertiseRequested) -> None:
-        advertisement = self._advertisements.pop(request.name)
+        self._going_count += 1
+        name = f"\0{self._going_count}"
+        self._going[name] = self._advertisements.pop(request.name)
         for attachment in self.attachments():
-            withdrawal = attachment.withdrawal(request.name, advertisement)
-            if withdrawal is None:
-                continue
-            if attachment is self.outlet:
-                self._send_data(withdrawal)
-            else:
+            attachment.rename_advertisement(request.name, name)
+        if self._keeps_back:
+            self.kept_back.append(Withdrawal(name))
+        else:
+            self._withdraw(name)
+
+    def _withdraw(self, name: str) -> None:
+        if self.move is not None:
+            self._withheld.append(name)
+            return
+        advertisement = self._going.pop(name)
+        for attachment in self.attachments():
+            withdrawal = attachment.withdrawal(name, advertisement)
+            if withdrawal is not None:
                 attachment.send(withdrawal)
+
+    def withdraw_withheld(self) -> None:
+        """It moves no more."""
+        withheld, self._withheld = self._withheld, []
+        for name in withheld:
+            self._withdraw(name)
 
     def _attach(self, request: ev.AttachRequested) -> None:
         if self.state in ("idle", "refused"):
@@ -240,13 +277,11 @@ class Client:
     def release(self) -> None:
         """Send what was kept back, in order."""
         while self.kept_back and not self._keeps_back:
-            self.outlet.send(self.kept_back.popleft())
-
-    def _send_data(self, message: Message) -> None:
-        if (self._paused or self.move is not None or self._settles_to_resume) and self._keeps_back:
-            self.kept_back.append(message)
-        else:
-            self.outlet.send(message)
+            message = self.kept_back.popleft()
+            if type(message) is Withdrawal:
+                self._withdraw(message.name)
+            else:
+                self.outlet.send(message)  # type: ignore[arg-type]
 
     def _settle(self, request: ev.SettleRequested) -> None:
         # What was asked for is in effect when it is at the broker that events go to.
@@ -343,7 +378,7 @@ class Client:
     def say_all_anew(self, attachment: Attachment) -> None:
         goodbye = self._goodbye() if self._leaving else None
         self._settles_to_resume = False
-        attachment.begin(self.kept_back, self._advertisements, self._subscriptions, goodbye)
+        attachment.begin(self.announced(), self._subscriptions, goodbye)
 
     def attach_refused(self, attachment: Attachment, answer: AttachRefused) -> None:
         """A broker does not want us."""
@@ -499,6 +534,10 @@ class Client:
     def advertisements(self) -> Mapping[str, Advertisement]:
         """What the application advertises, by its names."""
         return self._advertisements
+
+    def announced(self) -> Mapping[str, Advertisement]:
+        """What brokers have to know: also what it advertises no longer, as long as that is needed."""
+        return self._advertisements | self._going
 
 
 # Of a move that is off.

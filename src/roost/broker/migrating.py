@@ -97,10 +97,13 @@ class Migrating:
         self._broker.tell(link, MigrationUpdate(client, ids, path, cause, number))
 
     def stranded(self, entry: Entry) -> None:
-        """An advertisement is gone before it came from where it was expected."""
+        """An advertisement is gone before it came from where it was expected: nor will the others come."""
         if isinstance(entry.next, Session):
             reason = "the advertisement was withdrawn on the way"
             self._broker.tell(entry.next, MigrationFailed(reason))
+            for other in list(entry.next.expected.values()):
+                if other is not entry:
+                    self._broker.routing.stay(other, reason)
 
     # --- on the way, and at the source ------------------------------------------------------------------
 

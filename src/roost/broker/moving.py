@@ -45,7 +45,6 @@ from roost.broker.messages import (
     SessionEnded,
     Settle,
     Settled,
-    Unadvertise,
 )
 
 if TYPE_CHECKING:
@@ -153,19 +152,16 @@ class Move:
         for name, id_ in list(home.advertisement_ids.items()):
             if id_ in self._migrating:
                 target.advertisement_ids[name] = home.advertisement_ids.pop(name)
-        for message in self._client.kept_back:
-            if isinstance(message, Unadvertise) and message.id in home.withdrawn:
-                target.withdrawn[message.id] = home.withdrawn[message.id]
         self._client.outlet = target
-        self._go_on()
         self._hand_over()
+        self._go_on()
 
     def _advertise_anew(self) -> None:
         if self.stage not in ("migrating", "paused"):
             return
         self.stage = "settling"
         cause = f"{self._client.config.client} moves to {self.target.broker}:"
-        for name, advertisement in self._client.advertisements().items():
+        for name, advertisement in self._client.announced().items():
             if name not in self.target.advertisement_ids:
                 self.target.advertise(name, advertisement, cause)
         self.target.send(Settle(SETTLE_ID, self._cause))
@@ -234,7 +230,7 @@ class Move:
         else:
             client.home.send(EndSession(self._cause))
 
-    def _finish(self, unaccepted: list[Message]) -> None:
+    def _finish(self, unaccepted: list[Publication]) -> None:
         """The first session is over: the second is the only one."""
         client, old, new = self._client, self._client.home, self.target
         client.command(CancelTimer(TIMER))
@@ -250,6 +246,7 @@ class Move:
         client.kept_back.extendleft(reversed(unaccepted))
         self._go_on()
         client.release()
+        client.withdraw_withheld()
         client.moved(self.pause_s)
         new.owe_ack()
 
@@ -270,11 +267,13 @@ class Move:
             # Brokers on the path may expect the old ones from elsewhere, or have them from there already.
             home = client.home
             cause = f"{client.config.client} stays at {home.broker}:"
+            announced = client.announced()
             for name in list(home.advertisement_ids):
-                withdrawal = home.withdrawal(name, client.advertisements()[name])
-                home.advertise(name, client.advertisements()[name], cause)
+                withdrawal = home.withdrawal(name, announced[name])
+                home.advertise(name, announced[name], cause)
                 assert withdrawal is not None
                 home.send(withdrawal)
+        client.withdraw_withheld()
         if self.pauses and renewed:
             client.resume_when_settled()
         elif self.pauses:

@@ -80,9 +80,9 @@ def in_transit(world: World) -> set[tuple[str, int]]:
 
 
 def kept_back(world: World) -> Iterator[Message]:
-    """What clients have not sent yet."""
+    """The events that clients have not sent yet."""
     for client in world.clients.values():
-        yield from client.machine.kept_back
+        yield from (m for m in client.machine.kept_back if isinstance(m, Publication))
 
 
 def stored(world: World) -> Iterator[Message]:
