@@ -50,9 +50,9 @@ def asked(tables: Mapping[str, Profile], start: str) -> tuple[Step, list[str]]:
 
 def test_figure_1() -> None:
     first = next_step(Request("P"), "B1", FIGURE_1["B1"])
-    assert first == Forward("B5", Request("P", 10.0, ("B1",)))
+    assert first == Forward("B5", Request("P", 10.0, ("B1",), 5.0))
     second = next_step(first.request, "B5", FIGURE_1["B5"])
-    assert second == Forward("B6", Request("P", 10.0, ("B5", "B1")))
+    assert second == Forward("B6", Request("P", 10.0, ("B5", "B1"), 10.0))
     third = next_step(second.request, "B6", FIGURE_1["B6"])
     assert third == Answered(("B6", "B5", "B1"))
 
@@ -73,7 +73,7 @@ def test_a_request_never_goes_back() -> None:
     # And what the table says of the way back does not count: the request knows better.
     confused = Profile(100, 0.0, {"X": 50.0, "Y": 5.0})
     assert next_step(Request("P", 4.0, ("X",)), "A", confused) == Forward(
-        "Y", Request("P", 4.0, ("A", "X"))
+        "Y", Request("P", 4.0, ("A", "X"), 1.0)
     )
 
 

@@ -28,9 +28,14 @@ from roost.broker.messages import (
     MigrationComplete,
     MigrationFailed,
     MigrationUpdate,
+    Note,
     Parcel,
     Paused,
     PausePlease,
+    Ping,
+    Pong,
+    Probe,
+    Probed,
     Publication,
     Redirect,
     Refused,
@@ -68,6 +73,7 @@ publications: SearchStrategy[Publication] = st.builds(
     headers=headers,
     published_at=st.floats(),
     priority=priorities,
+    traced=st.booleans(),
     encoded=st.just(b""),
 )
 subscription_ids = st.one_of(
@@ -103,6 +109,11 @@ messages_by_kind: dict[type[Message], SearchStrategy[Message]] = {
     Dropped: st.builds(Dropped, numbers),
     Settle: st.builds(Settle, names, names),
     Settled: st.builds(Settled, names),
+    Note: st.builds(Note, names, payloads, names, st.booleans()),
+    Probe: st.builds(Probe, numbers, subscription_ids),
+    Probed: st.builds(
+        Probed, numbers, subscription_ids, st.lists(st.floats(), max_size=4).map(tuple)
+    ),
 }
 messages = st.one_of(*messages_by_kind.values())
 
@@ -126,6 +137,8 @@ unnumbered_by_kind: dict[type[Ack | Greeting], SearchStrategy[Parcel]] = {
     ),
     Attached: st.builds(Attached, names, st.booleans(), numbers, numbers, numbers, *publishers),
     AttachRefused: st.builds(AttachRefused, names, names),
+    Ping: st.builds(Ping, numbers),
+    Pong: st.builds(Pong, numbers),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roost.broker.messages import Attach, Attached, Frame, Parcel
+from roost.broker.messages import DATA, Attach, Attached, Frame, Parcel
 from roost.wire import PREFACE, decode, encode, pack_record
 from tests.wire.support import one_of_each, quote
 
@@ -59,10 +59,17 @@ GOLDEN = {
     "Paused": "00 00 00 0c 95 25 01 ce 00 00 00 19 00 a2 64 31",
     "HandOver": "00 00 00 0c 95 26 01 ce 00 00 00 1a 00 a2 64 31",
     "DrainEcho": "00 00 00 0f 96 27 01 ce 00 00 00 1b 00 a2 6d 31 a2 50 31",
+    "Ping": "00 00 00 03 92 07 09",
+    "Pong": "00 00 00 03 92 08 09",
+    "Note": "00 00 00 17 98 29 01 ce 00 00 00 1c 00 a5 67 72 61 70 65 c4 02 01 02 a2 64 31 c3",
+    "Probe": "00 00 00 11 96 2a 00 ce 00 00 00 1d 00 09 92 a2 42 36 a2 42 35",
+    "Probed": (
+        "00 00 00 18 97 2b 00 ce 00 00 00 1e 00 09 91 a2 42 36 91 cb 3f e0 00 00 00 00 00 00"
+    ),
 }
 
 
-# What is left out where there is no durable publisher.
+# What is left out where there is no durable publisher, and where an event is not traced.
 OPTIONAL: list[tuple[Parcel, str]] = [
     (
         Attach(1, "C1", "s1", False, 0, 0, True, "p1", "C1~p1", 7),
@@ -71,6 +78,10 @@ OPTIONAL: list[tuple[Parcel, str]] = [
     (
         Attached("s1", False, 0, 0, 0, "C1~p1", 0),
         "00 00 00 10 98 04 a2 73 31 c2 00 00 00 a5 43 31 7e 70 31 00",
+    ),
+    (
+        Frame(DATA, 5, quote(traced=True), 2),
+        f"00 00 00 62 95 10 01 ce 00 00 00 05 02 99{PUBLICATION[2:]} c3",
     ),
 ]
 
@@ -86,7 +97,7 @@ def test_bytes_stay_as_they_are(parcel: Parcel) -> None:
     assert decode(encoded[4:]) == parcel
 
 
-@pytest.mark.parametrize(("parcel", "golden"), OPTIONAL, ids=["Attach", "Attached"])
+@pytest.mark.parametrize(("parcel", "golden"), OPTIONAL, ids=["Attach", "Attached", "Publication"])
 def test_what_may_be_left_out_stays_as_it_is(parcel: Parcel, golden: str) -> None:
     encoded = encode(parcel)
     assert encoded.hex(" ") == golden

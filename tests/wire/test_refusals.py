@@ -32,7 +32,7 @@ from tests.wire.strategies import parcels
 from tests.wire.support import body_of, one_of_each, quote
 
 TAGS = list(kinds.KINDS)
-PART = ["P1", 7, {"a": 1}, b"", "", {}, 0.0, 1]
+PART = ["P1", 7, {"a": 1}, b"", "", {}, 0.0, 1, True]
 
 
 def publication_body(**changes: Any) -> bytes:
@@ -264,7 +264,7 @@ def test_errors_say_what_and_where(body: bytes, says: str, field: str, offset: i
         ({"headers": {"a": 1}}, "Publication.headers: expected `str`, got `int`"),
         ({"published_at": "now"}, "Publication.published_at: expected `float`, got `str`"),
         ({"priority": 2}, "Publication.priority: expected `int` <= 1"),
-        ({"more": 1}, "Publication: expected an array of 8 items: publisher, sequence, event, "),
+        ({"more": 1}, "Publication: expected an array of 9 items: publisher, sequence, event, "),
     ],
 )
 def test_publications_are_checked_as_events_are(changes: dict[str, Any], says: str) -> None:

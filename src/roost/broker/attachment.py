@@ -302,12 +302,20 @@ class Attachment:
             self.advertisement_ids[name] = id_
             self.push(Advertise(id_, advertisement, cause))
         self.subscription_ids.clear()
-        self.names.clear()
+        names = self.names
+        self.names = {}
         for name, subscription in subscriptions.items():
             id_ = self._client.naming.subscription(name)
             self.subscription_ids[name] = id_
             self.names[id_] = (name,)
             self.push(Subscribe(id_, subscription, cause))
+        # What is held came under the old ids, and is still wanted under the new ones.
+        for place, (delivery, number) in enumerate(self.held):
+            ids = [
+                self.subscription_ids[n] for i in delivery.subscriptions for n in names.get(i, ())
+            ]
+            known = tuple(ids) or delivery.subscriptions
+            self.held[place] = (Delivery(delivery.publication, known), number)
         for message in unaccepted:
             if isinstance(message, Unadvertise):
                 self.push(Unadvertise(renamed[message.id], message.cause))

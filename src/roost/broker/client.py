@@ -25,8 +25,6 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from msgspec import Struct
-
 from roost.broker import events as ev
 from roost.broker.attachment import Attachment, State
 from roost.broker.channel import Channel
@@ -44,6 +42,7 @@ from roost.broker.messages import (
     Migrated,
     MigrationFailed,
     PausePlease,
+    Probe,
     Publication,
     Redirect,
     Refused,
@@ -51,16 +50,13 @@ from roost.broker.messages import (
     Settle,
     Settled,
 )
-from roost.broker.moving import RESUME_ID, RESUME_TIMER, TIMER, Move
+from roost.broker.moving import RESUME_ID, RESUME_TIMER, TIMER, Move, MoveCounts, Withdrawal
 from roost.broker.naming import Naming
+from roost.broker.probing import TIMER as PROBE_TIMER
+from roost.broker.probing import Probing
+from roost.broker.questions import Questions
 from roost.language import Advertisement, Subscription
 from roost.language.values import INT_MAX
-
-
-class Withdrawal(Struct, frozen=True):
-    """An advertisement goes, behind the events that were kept back before it."""
-
-    name: str
 
 
 class Client:
@@ -75,6 +71,7 @@ class Client:
         "_going_count",
         "_leaving",
         "_paused",
+        "_questions",
         "_seen",
         "_settles_to_resume",
         "_subscriptions",
@@ -84,9 +81,11 @@ class Client:
         "home",
         "kept_back",
         "move",
+        "move_counts",
         "naming",
         "now",
         "outlet",
+        "probing",
         "published",
         "publisher",
     )
@@ -112,9 +111,12 @@ class Client:
         self._going_count = 0
         self._withheld: list[str] = []  # of those: what goes at the end of a move
         self.kept_back: deque[Publication | Withdrawal] = deque()
+        self._questions = Questions(self)
         self.home = Attachment(self, 0, "")
         self.outlet = self.home  # where events go
         self.move: Move | None = None
+        self.move_counts = MoveCounts()
+        self.probing: Probing | None = None
         self._dismissed: list[Attachment] = []  # whose last word we wait for
 
     @property
@@ -217,15 +219,20 @@ class Client:
             self.move.target.advertise(request.name, request.advertisement, cause)
 
     def _unadvertise(self, request: ev.UnadvertiseRequested) -> None:
-        self._going_count += 1
-        name = f"\0{self._going_count}"
-        self._going[name] = self._advertisements.pop(request.name)
+        name = self.going(self._advertisements.pop(request.name))
         for attachment in self.attachments():
             attachment.rename_advertisement(request.name, name)
         if self._keeps_back:
             self.kept_back.append(Withdrawal(name))
         else:
             self._withdraw(name)
+
+    def going(self, advertisement: Advertisement) -> str:
+        """The name of an advertisement that brokers need until they hear that it is withdrawn."""
+        self._going_count += 1
+        name = f"\0{self._going_count}"
+        self._going[name] = advertisement
+        return name
 
     def _withdraw(self, name: str) -> None:
         if self.move is not None:
@@ -284,8 +291,7 @@ class Client:
                 self.outlet.send(message)  # type: ignore[arg-type]
 
     def _settle(self, request: ev.SettleRequested) -> None:
-        # What was asked for is in effect when it is at the broker that events go to.
-        self.outlet.send(Settle(request.id, f"{self.config.client} waits for its requests"))
+        self._questions.ask(request.id)
 
     def _handled(self, event: ev.Handled) -> None:
         self.home.handled(event.number)
@@ -297,16 +303,22 @@ class Client:
             if attachment.broker == event.broker and attachment.state == "connecting":
                 attachment.opened(event.connection)
                 return
+        if self.probing is not None and self.probing.opened(event):
+            return
         self.command(Close(event.connection, "never mind"))  # it was for a move that is off
 
     def _refused(self, event: ev.LinkRefused) -> None:
         for attachment in self.attachments():
             if attachment.broker == event.broker and attachment.state == "connecting":
                 attachment.wait()
+        if self.probing is not None:
+            self.probing.refused(event.broker)
 
     def _closed(self, event: ev.ConnectionClosed) -> None:
         attachment = self._on(event.connection)
         if attachment is None:
+            if self.probing is not None:
+                self.probing.closed(event.connection)
             return
         attachment.connection = None
         if attachment in self._dismissed:
@@ -328,6 +340,10 @@ class Client:
             if self.move is not None:
                 self.move.timed_out()
             return
+        if kind == PROBE_TIMER:
+            if self.probing is not None:
+                self.probing.finish()
+            return
         if kind == RESUME_TIMER:
             if self._settles_to_resume:
                 self.resume_when_settled()
@@ -345,6 +361,8 @@ class Client:
         attachment = self._on(event.connection)
         if attachment is not None:
             attachment.received(event.parcels)
+        elif self.probing is not None:
+            self.probing.received(event.connection, event.parcels)
 
     def attached(self, attachment: Attachment, greeting: Attached) -> None:
         """A broker has answered a greeting."""
@@ -398,6 +416,7 @@ class Client:
 
     def dismiss(self, attachment: Attachment) -> None:
         """Say goodbye to a broker that we have a second session at, if it can hear us."""
+        self._questions.dismissed(attachment)
         if attachment.state == "attached" and attachment.connection is not None:
             self._dismissed.append(attachment)
             attachment.deliveries = "dropped"
@@ -410,6 +429,7 @@ class Client:
     def moved(self, pause_s: float) -> None:
         """The client is at another broker, and was not able to publish for so long."""
         self.command(Tell("moved", self.broker, f"{pause_s:.6f}"))
+        self._questions.moved()
         if self._leaving:
             self.home.send(self._goodbye())
 
@@ -480,11 +500,14 @@ class Client:
                 return
         if isinstance(message, Redirect):
             self._redirected(message)
+        elif isinstance(message, Probe):
+            self._probe(message)
         elif isinstance(message, SessionEnded):
             self._ended(message)
         elif isinstance(message, Refused) and message.request == RESUME_ID:
             self.command(SetTimer(RESUME_TIMER, self.config.redial_s))
         elif isinstance(message, Refused):
+            self._questions.refused(message.request)
             if self.config.publisher:
                 self._bar(message.request)
             self.command(Tell("refused", message.request, message.reason))
@@ -492,7 +515,7 @@ class Client:
             self.command(Tell("dropped", str(message.count)))
         elif isinstance(message, Settled):
             if message.id != RESUME_ID:
-                self.command(Tell("settled", message.id))
+                self._questions.answered(attachment, message.id)
             elif self._settles_to_resume:
                 self._settles_to_resume = False
                 self.release()
@@ -506,6 +529,12 @@ class Client:
         busy = self._leaving or self.moving or self._settles_to_resume
         if not busy and not self.config.durable and message.broker != self.broker:
             self.move = Move(self, message)
+
+    def _probe(self, message: Probe) -> None:
+        if self.probing is not None:
+            self.probing.finish()  # they know more by now
+        if message.brokers and not self._leaving:
+            self.probing = Probing(self, message)
 
     def _ended(self, message: SessionEnded) -> None:
         """The broker has ended the session."""

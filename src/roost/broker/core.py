@@ -65,8 +65,12 @@ from roost.broker.messages import (
     Migrate,
     MigrationComplete,
     MigrationUpdate,
+    Note,
     Parcel,
     Paused,
+    Ping,
+    Pong,
+    Probed,
     Publication,
     Settle,
     Subscribe,
@@ -89,6 +93,7 @@ class Broker:
     def __init__(self, config: BrokerConfig, modules: Sequence[Module] = ()) -> None:
         self.config = config
         self.incarnation = config.incarnation
+        self.address = config.broker  # where clients find it, in words of the driver
         self.journal = Journal() if config.durable else None
         self.links: dict[str, Link] = {}
         self.sessions: dict[str, Session] = {}
@@ -376,6 +381,8 @@ class Broker:
             self.linking.greet(connection, parcel)
         elif isinstance(parcel, Attach):
             self.hosting.attach(connection, parcel)
+        elif isinstance(parcel, Ping):
+            self._commands.append(Send(connection, Pong(parcel.number)))
         else:
             raise RemoteProtocolError(f"{type(parcel).__name__} came where a greeting was expected")
 
@@ -560,6 +567,7 @@ LINK_MESSAGES: dict[type[Message], Any] = {
     DrainEcho: lambda broker, *said: broker.draining.echo(*said),
     MigrationUpdate: lambda broker, *said: broker.migrating.update(*said),
     MigrationComplete: lambda broker, *said: broker.migrating.complete(*said),
+    Note: lambda broker, link, note: broker.modules.told(link, note, broker.now),
 }
 SESSION_MESSAGES: dict[type[Message], Any] = {
     Publication: lambda broker, *said: broker.hosting.publishes(*said),
@@ -572,4 +580,5 @@ SESSION_MESSAGES: dict[type[Message], Any] = {
     HandOver: lambda broker, *said: broker.hosting.hands_over(*said),
     Migrate: lambda broker, *said: broker.migrating.begin(*said),
     Paused: lambda broker, *said: broker.migrating.paused(*said),
+    Probed: lambda broker, session, said: broker.modules.probed(session, said, broker.now),
 }

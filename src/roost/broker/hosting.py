@@ -354,6 +354,9 @@ class Hosting:
         elif reason:
             self._broker.tell(session, Refused(publication.id, reason))
         else:
+            modules = self._broker.modules
+            if modules.tracing:
+                publication = modules.traced(publication, self._broker.now)
             self._broker.publish(session, publication, 0)
 
     def _publishes_next(
@@ -377,6 +380,8 @@ class Hosting:
             return f"it is in the name of {publication.publisher!r}, not of {session.publisher!r}"
         if publication.priority != DATA or self._broker.modules.reserves(publication.event):
             return "its class is reserved for the brokers themselves"
+        if publication.traced:
+            return "only brokers say what is traced"
         if self._broker.config.routing == "flooding":
             permission = session.permission
             return "" if permission is None else permission.objection_to_event(publication.event)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from roost.broker.commands import CancelTimer, Decision, Record, SetTimer
 from roost.broker.errors import InvariantError
 from roost.broker.events import LoadIndices
 from roost.broker.hops import Hop, Inside, Session
-from roost.broker.messages import CONTROL, Publication
+from roost.broker.messages import CONTROL, Note, Probe, Probed, Publication
 from roost.broker.module import Module, ModuleState, Visit
 from roost.language import Advertisement, Event, Subscription, Value
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 # The attribute whose values are reserved.
 CLASS = "class"
+# Questions to clients whose answers are waited for.
+PROBES_MAX = 1_000
 
 
 class Host:
@@ -31,6 +35,10 @@ class Host:
         self.hop = Inside(module.name)
         self._timers: dict[str, None] = {}
         self._decisions = 0
+
+    @property
+    def address(self) -> str:
+        return self._broker.address
 
     @property
     def acting(self) -> bool:
@@ -52,6 +60,10 @@ class Host:
                 assert isinstance(entry.interest, Subscription)
                 of_client[entry.id] = entry.interest
         return found
+
+    def is_movable(self, client: str) -> bool:
+        sessions = [s for s in self._broker.sessions.values() if s.client == client]
+        return bool(sessions) and not any(s.durable or s.ending for s in sessions)
 
     def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> None:
         event = Event(attributes)
@@ -80,6 +92,20 @@ class Host:
 
     def unsubscribe(self, name: str) -> None:
         self._broker.routing.unsubscribe(self.hop, self._id(name), self._cause)
+
+    def tell(self, neighbour: str, body: bytes, cause: str, *, behind: bool = False) -> None:
+        link = self._broker.links.get(neighbour)
+        if link is not None:
+            self._broker.tell(link, Note(self.module.name, body, cause, behind))
+
+    def probe(self, client: str, addresses: Sequence[str]) -> bool:
+        sessions = self._broker.sessions.values()
+        session = next((s for s in sessions if s.client == client and not s.ending), None)
+        if session is None:
+            return False
+        probe = Probe(self._broker.modules.probe_for(self), tuple(addresses))
+        self._broker.tell(session, probe)
+        return True
 
     def set_timer(self, name: str, delay_s: float) -> None:
         self._timers[name] = None
@@ -153,7 +179,10 @@ class Modules:
         self._reserved = frozenset(c for h in self._hosts.values() for c in h.module.reserved)
         self._initial = dict.fromkeys(self._hosts, ModuleState.ACTING)
         self._running = False
+        self._probes: dict[int, Host] = {}  # who asked; the oldest is forgotten first
+        self._probe_count = 0
         self.listening = False  # whether any module is awake
+        self.tracing = False  # ... and says what is traced
 
     def reserves(self, event: Event) -> bool:
         return bool(self._reserved) and event.attributes.get(CLASS) in self._reserved
@@ -173,12 +202,16 @@ class Modules:
         before, host.state = host.state, state
         if before is ModuleState.OFF and state is not ModuleState.OFF:
             self._awake.append(host)
-            self.listening = True
+            self._count_awake()
             host.begin(now)
         elif state is ModuleState.OFF and before is not ModuleState.OFF:
             self._awake.remove(host)
-            self.listening = bool(self._awake)
+            self._count_awake()
             host.end(now)
+
+    def _count_awake(self) -> None:
+        self.listening = bool(self._awake)
+        self.tracing = any(host.module.traces for host in self._awake)
 
     def state(self, name: str) -> ModuleState:
         return self._hosts[name].state
@@ -202,6 +235,32 @@ class Modules:
         )
         for host in self._awake:
             host.module.routed(visit, now)
+
+    def traced(self, publication: Publication, now: float) -> Publication:
+        """As it is to be routed: marked, if a module wants to know where it is delivered."""
+        if any(host.module.is_traced(publication, now) for host in self._awake):
+            return replace(publication, traced=True, encoded=b"")
+        return publication
+
+    def told(self, link: Hop, note: Note, now: float) -> None:
+        """A note, which nobody reads if the module is not awake here."""
+        host = self._hosts.get(note.module)
+        if host is not None and host.state is not ModuleState.OFF:
+            host.module.told(link.name, note.body, now)
+
+    def probe_for(self, host: Host) -> int:
+        """The number of a question to a client."""
+        if len(self._probes) >= PROBES_MAX:
+            del self._probes[next(iter(self._probes))]
+        self._probe_count += 1
+        self._probes[self._probe_count] = host
+        return self._probe_count
+
+    def probed(self, session: Session, answer: Probed, now: float) -> None:
+        host = self._probes.pop(answer.id, None)
+        if host is not None and host.state is not ModuleState.OFF:
+            times = dict(zip(answer.brokers, answer.round_trips_s, strict=False))
+            host.module.probed(session.client, times, now)
 
     def heard(self, hop: Inside, publication: Publication, ids: Sequence[str], now: float) -> None:
         names = [id_.rpartition("/")[2] for id_ in ids]

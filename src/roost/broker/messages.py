@@ -29,7 +29,7 @@ DATA: Final = 1
 Priority: TypeAlias = Literal[0, 1]
 
 # Raised when a peer could misunderstand us; compared in the greeting.
-PROTOCOL_VERSION: Final = 2
+PROTOCOL_VERSION: Final = 3
 
 
 class Message(Struct, frozen=True, gc=False):
@@ -48,6 +48,8 @@ class Publication(Message, frozen=True):
     published_at: float = 0.0  # by the publisher's clock
     # Control for the reserved classes of the optimisers, data for all else.
     priority: Priority = DATA
+    # Its first broker wants to know where it is delivered (000 section 3.1).
+    traced: bool = False
     # Its bytes, once somebody has made them: it is encoded once, however many links it goes to.
     # Never part of what it says.
     encoded: bytes = b""
@@ -136,6 +138,15 @@ class MigrationComplete(Message, frozen=True):
     announcement: int  # of the `MigrationUpdate` that it answers
 
 
+class Note(Message, frozen=True):
+    """What a module says to its like at the neighbour; nobody else reads it."""
+
+    module: str
+    body: bytes
+    cause: str
+    behind: bool = False  # all data that has been sent so far (data class), or ahead of it
+
+
 # --- between a client and its broker only -----------------------------------------------------------
 
 
@@ -198,6 +209,21 @@ class Redirect(Message, frozen=True):
 
     broker: str
     cause: str
+
+
+class Probe(Message, frozen=True):
+    """How long is the way to these brokers and back? Answered by `Probed`."""
+
+    id: int
+    brokers: tuple[str, ...]  # as `Redirect` names them
+
+
+class Probed(Message, frozen=True):
+    """So long. A broker that is not among them did not answer."""
+
+    id: int
+    brokers: tuple[str, ...]
+    round_trips_s: tuple[float, ...]
 
 
 class Refused(Message, frozen=True):
@@ -308,6 +334,18 @@ class AttachRefused(Struct, frozen=True, gc=False):
     redirect: str = ""
 
 
+class Ping(Struct, frozen=True, gc=False):
+    """A client asks any broker for an answer, and for nothing else: no greeting is needed."""
+
+    number: int
+
+
+class Pong(Struct, frozen=True, gc=False):
+    """The answer."""
+
+    number: int
+
+
 class Frame(Struct, frozen=True, gc=False):
     """A message with its number on this link and in its class."""
 
@@ -324,7 +362,7 @@ class Ack(Struct, frozen=True, gc=False):
     data: int
 
 
-Greeting: TypeAlias = LinkHello | Login | Attach | Attached | AttachRefused
+Greeting: TypeAlias = LinkHello | Login | Attach | Attached | AttachRefused | Ping | Pong
 # All that a connection carries.
 Parcel: TypeAlias = Frame | Ack | Greeting
 
@@ -347,4 +385,6 @@ def priority_of(message: Message) -> Priority:
     """The class that a message travels in."""
     if type(message) is Publication:
         return message.priority
+    if type(message) is Note:
+        return DATA if message.behind else CONTROL
     return DATA if isinstance(message, DATA_MESSAGES) else CONTROL

@@ -59,6 +59,9 @@ class Migrating:
 
     def begin(self, session: Session, message: Migrate) -> None:
         entries, objection = self._movable(message.advertisements, session)
+        for id_ in message.advertisements:
+            if id_.rpartition("/")[0] != session.client:  # see `naming`; the source looks closer
+                objection = f"{id_!r} is not an advertisement of {session.client!r}"
         if session.permission is not None:
             for entry in entries:
                 objection = objection or session.permission.objection_to_advertisement(

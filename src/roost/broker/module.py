@@ -8,10 +8,12 @@ is
     observing   it hears, talks and decides, and its decisions are recorded, but nothing is done
     acting      its decisions are carried out
 
-Modules talk as the papers have it: they publish events of *reserved classes* (the value of the
-attribute `class`) and subscribe to them, through the broker that they live in. Those travel ahead of
-data, and nobody else may publish them. Like any other machine, a module gets the time as an argument
-and keeps no clock.
+Modules talk in two ways. As the papers have it, they publish events of *reserved classes* (the value of
+the attribute `class`) and subscribe to them, through the broker that they live in; those travel ahead of
+data, and nobody else may publish them. And they send *notes* to their like at a neighbour, ahead of data
+or behind it, which takes no subscription: whoever asks the brokers along a path, or those that an event
+went to, has no use for a table of all of them. Like any other machine, a module gets the time as an
+argument and keeps no clock.
 
 To write one: derive from `Module`, override what it needs, and pass it to `Broker(config,
 modules=[...])`.
@@ -56,6 +58,10 @@ class Surroundings(Protocol):
     broker: str
 
     @property
+    def address(self) -> str:
+        """Where clients find this broker: what `redirect` and `probe` of any broker take."""
+
+    @property
     def acting(self) -> bool:
         """Whether decisions are to be carried out."""
 
@@ -70,6 +76,9 @@ class Surroundings(Protocol):
     def clients(self) -> Mapping[str, Mapping[str, Subscription]]:
         """The clients here, and their subscriptions."""
 
+    def is_movable(self, client: str) -> bool:
+        """Whether a client here would follow a redirection: durable sessions stay."""
+
     def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> None:
         """Publish an event of a reserved class."""
 
@@ -80,6 +89,12 @@ class Surroundings(Protocol):
     def subscribe(self, name: str, subscription: Subscription) -> None: ...
 
     def unsubscribe(self, name: str) -> None: ...
+
+    def tell(self, neighbour: str, body: bytes, cause: str, *, behind: bool = False) -> None:
+        """Send a note to the module of the same name at a neighbour; `behind` all data sent so far."""
+
+    def probe(self, client: str, addresses: Sequence[str]) -> bool:
+        """Have a client measure how far brokers are; see `Module.probed`. False: it is not there."""
 
     def set_timer(self, name: str, delay_s: float) -> None: ...
 
@@ -107,6 +122,8 @@ class Module:
     name: str = ""
     # The values of `class` that only modules publish.
     reserved: Sequence[str] = ()
+    # Whether it is asked which publications to trace.
+    traces: bool = False
 
     def started(self, around: Surroundings, now: float) -> None:
         """The broker runs, and the module is no longer off. Keep `around`."""
@@ -117,8 +134,18 @@ class Module:
     def routed(self, visit: Visit, now: float) -> None:
         """A publication of a client has been routed (not those of modules)."""
 
+    def is_traced(self, publication: Publication, now: float) -> bool:  # noqa: ARG002
+        """Whether to mark a publication of a client here, before it is routed (`Publication.traced`)."""
+        return False
+
     def heard(self, publication: Publication, subscriptions: Sequence[str], now: float) -> None:
         """An event for subscriptions of this module."""
+
+    def told(self, neighbour: str, body: bytes, now: float) -> None:
+        """A note of a neighbour."""
+
+    def probed(self, client: str, round_trips_s: Mapping[str, float], now: float) -> None:
+        """What `probe` has found, by address; those who did not answer are missing."""
 
     def timer(self, name: str, now: float) -> None:
         """A timer has run out."""

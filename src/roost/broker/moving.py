@@ -29,6 +29,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from msgspec import Struct
+
 from roost.broker.attachment import Attachment
 from roost.broker.commands import CancelTimer, SetTimer, Tell
 from roost.broker.messages import (
@@ -45,6 +47,7 @@ from roost.broker.messages import (
     SessionEnded,
     Settle,
     Settled,
+    Unadvertise,
 )
 
 if TYPE_CHECKING:
@@ -59,6 +62,20 @@ RESUME_ID = "roost:resume"
 # Timers: a move that takes too long, and asking again whether things have settled.
 TIMER = "move"
 RESUME_TIMER = "resume"
+
+
+class Withdrawal(Struct, frozen=True):
+    """An advertisement goes, behind the events that were kept back before it."""
+
+    name: str
+
+
+class MoveCounts(Struct):
+    """What became of the moves of a client."""
+
+    finished: int = 0
+    migrated: int = 0  # of these: those whose advertisements came along the path
+    abandoned: int = 0
 
 
 class Move:
@@ -102,6 +119,7 @@ class Move:
             return
         if not greeting.resumed and target.spoken:
             client.say_all_anew(target)
+            client.command(Tell("attached", target.broker))  # something may be lost
         elif not greeting.resumed:
             cause = f"{self._client.config.client} moves to {target.broker}:"
             for name, subscription in self._client.subscriptions().items():
@@ -127,13 +145,19 @@ class Move:
             self._migrated()
         elif isinstance(message, MigrationFailed):
             self._advertise_anew()
-        elif isinstance(message, Refused) and message.request == SETTLE_ID:
+        elif isinstance(message, Refused) and self._needs(message.request):
             self.abandon(f"{self.target.broker} says: {message.reason}")
         elif isinstance(message, SessionEnded):
             self._target_ended(message)
         else:
             return False
         return True
+
+    def _needs(self, request: str) -> bool:
+        """Whether there is no moving without what the target has refused."""
+        target = self.target
+        wanted = (SETTLE_ID, *target.names, *target.advertisement_ids.values())
+        return self.stage != "handing" and request in wanted
 
     def _introduced(self) -> None:
         """The second session gets what the first gets: now for what is published."""
@@ -153,6 +177,7 @@ class Move:
             if id_ in self._migrating:
                 target.advertisement_ids[name] = home.advertisement_ids.pop(name)
         self._client.outlet = target
+        self._client.move_counts.migrated += 1
         self._hand_over()
         self._go_on()
 
@@ -201,8 +226,17 @@ class Move:
             self.abandon(f"{self._client.home.broker} has forgotten the session")
             return False
         # What it had not acknowledged it may have lost. If not, the numbers will tell.
-        outbox = self._client.home.channel.data.outbox
-        self._finish([f.message for f in outbox if type(f.message) is Publication])
+        home = self._client.home
+        unaccepted: list[Publication | Withdrawal] = []
+        for message in (frame.message for frame in home.channel.data.outbox):
+            if type(message) is Publication:
+                unaccepted.append(message)
+            elif type(message) is Unadvertise:
+                # Those before it need the advertisement at the target.
+                name = self._client.going(home.withdrawn[message.id])
+                self.target.advertise(name, home.withdrawn[message.id], message.cause)
+                unaccepted.append(Withdrawal(name))
+        self._finish(unaccepted)
         return True
 
     def _pause(self) -> None:
@@ -230,7 +264,7 @@ class Move:
         else:
             client.home.send(EndSession(self._cause))
 
-    def _finish(self, unaccepted: list[Publication]) -> None:
+    def _finish(self, unaccepted: list[Publication | Withdrawal]) -> None:
         """The first session is over: the second is the only one."""
         client, old, new = self._client, self._client.home, self.target
         client.command(CancelTimer(TIMER))
@@ -247,6 +281,7 @@ class Move:
         self._go_on()
         client.release()
         client.withdraw_withheld()
+        client.move_counts.finished += 1
         client.moved(self.pause_s)
         new.owe_ack()
 
@@ -278,4 +313,5 @@ class Move:
             client.resume_when_settled()
         elif self.pauses:
             self._go_on()
+        client.move_counts.abandoned += 1
         client.command(Tell("stays", target.broker, reason))

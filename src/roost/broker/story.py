@@ -26,9 +26,12 @@ from roost.broker.messages import (
     Migrate,
     MigrationComplete,
     MigrationUpdate,
+    Note,
     Parcel,
     Paused,
     PausePlease,
+    Probe,
+    Probed,
     Publication,
     Redirect,
     Refused,
@@ -123,6 +126,12 @@ def describe(message: Message) -> tuple[str, str, str, str]:
             return "paused", "", "", message.cause
         case HandOver():
             return "hand over", "", "session", message.cause
+        case Note():
+            return "note", message.module, message.module, message.cause
+        case Probe():
+            return "probe", "", " ".join(message.brokers), ""
+        case Probed():
+            return "probed", "", " ".join(message.brokers), ""
         case Redirect():
             return "redirect", message.broker, f"to {message.broker}", message.cause
         case Refused():

@@ -86,12 +86,15 @@ def is_due(profile: Profile, outstanding: int, needed: int = TRACES_NEEDED) -> b
 # --- where to go ----------------------------------------------------------------------------------
 
 
-class Request(Struct, frozen=True):
+class Request(Struct, frozen=True, array_like=True):
     """A Relocation Request Message: which broker is nearest to the most subscribers?"""
 
     publisher: str
     subscribers: float = 0.0  # on the link that it comes by
     path: tuple[str, ...] = ()  # the brokers that it has passed, the last first
+    # Links between the publisher's broker and those of its subscribers that a publication has to pass less,
+    # summed over subscribers: on each link, those behind it less all others.
+    saving: float = 0.0
 
 
 class Forward(Struct, frozen=True):
@@ -127,5 +130,11 @@ def next_step(request: Request, here: str, profile: Profile) -> Step:
     for name, subscribers in links.items():
         others = everyone - subscribers
         if subscribers > others:  # at most one can have more than all the others
-            return Forward(name, replace(request, subscribers=others, path=(here, *request.path)))
+            onward = replace(
+                request,
+                subscribers=others,
+                path=(here, *request.path),
+                saving=request.saving + subscribers - others,
+            )
+            return Forward(name, onward)
     return Answered((here, *request.path)) if request.path else Stays()

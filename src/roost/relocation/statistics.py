@@ -1,10 +1,11 @@
 """What a broker tells about a trace session: the contents of a Trace Information Answer (000 section 4.1).
 
 The paper lists broker, neighbours, bit vector, total number of local deliveries, and the delays of input
-queue, matching and output queue, the last to each neighbour and to the clients. Three things are added: the
+queue, matching and output queue, the last to each neighbour and to the clients. Four things are added: the
 latency of each link, without which predicted delays would be those of a network of no extent; the
 utilisation ratios and the time that a message takes on the output, from which it follows whether a broker
-has room for more subscribers. All can be left out.
+has room for more subscribers; and where clients find the broker, if they are to move there. All can be left
+out.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Neighbour(Struct, frozen=True):
+class Neighbour(Struct, frozen=True, array_like=True):
     """What it takes to reach a neighbour."""
 
     broker: str
@@ -20,7 +21,7 @@ class Neighbour(Struct, frozen=True):
     latency_s: float = 0.0  # of the link, one way
 
 
-class Answer(Struct, frozen=True):
+class Answer(Struct, frozen=True, array_like=True):
     """The statistics of one broker."""
 
     broker: str
@@ -33,6 +34,7 @@ class Answer(Struct, frozen=True):
     input_utilisation: float = 0.0
     output_utilisation: float = 0.0
     sending_s: float = 0.0  # that a message keeps the output busy
+    address: str = ""  # where clients find it
 
     @property
     def through_s(self) -> float:
@@ -49,7 +51,7 @@ class Answer(Struct, frozen=True):
         return self.through_s + neighbour.output_queueing_s + neighbour.latency_s
 
 
-class Trace(Struct, frozen=True):
+class Trace(Struct, frozen=True, array_like=True):
     """A trace session, as the publisher's first broker has seen it."""
 
     publications: int  # traced, one a bit

@@ -125,6 +125,13 @@ def tree_of(answers: Sequence[Answer], root: str) -> BrokerTree:
     return tree
 
 
+def path_between(answers: Sequence[Answer], start: str, end: str) -> tuple[str, ...]:
+    """The brokers from one to another, both included."""
+    tree = tree_of(answers, start)
+    place = tree.names.index(end)
+    return tuple(tree.names[i] for i in np.nonzero(tree.end[: place + 1] > place)[0])
+
+
 def check_delays(names: Sequence[str], delays_s: Floats) -> None:
     """Refuses what cannot have been measured."""
     wrong = ~((delays_s >= 0.0) & (delays_s <= DELAY_MAX_S))  # which NaN is, too

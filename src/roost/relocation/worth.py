@@ -25,7 +25,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from roost.errors import UserError
-from roost.relocation.choosing import Choice
+from roost.relocation.choosing import Choice, Metric
 
 UNITS = {"load": "messages", "delay": "s of delivery"}
 
@@ -69,14 +69,34 @@ def worth(
     if metric is None:
         return Verdict(False, 0.0, 0.0, UNITS[choice.goal.priority], "no broker is better")
     if metric == "load":
-        now, then = choice.present.load_per_s, choice.chosen.load_per_s
-        cost = terms.messages_per_broker * path_brokers
-        saving = (now - then) * terms.horizon_s
-    else:
-        now, then = choice.present.delay_s, choice.chosen.delay_s
-        pause = terms.pause_s_per_broker * path_brokers
-        cost = pause * pause / 2 * choice.deliveries_per_s
-        saving = (now - then) * choice.deliveries_per_s * terms.horizon_s
+        return worth_of_messages(
+            choice.present.load_per_s, choice.chosen.load_per_s, path_brokers, since_move_s, terms
+        )
+    now, then = choice.present.delay_s, choice.chosen.delay_s
+    pause = terms.pause_s_per_broker * path_brokers
+    cost = pause * pause / 2 * choice.deliveries_per_s
+    saving = (now - then) * choice.deliveries_per_s * terms.horizon_s
+    return _verdict("delay", now, then, saving, cost, since_move_s, terms)
+
+
+def worth_of_messages(
+    now_per_s: float, then_per_s: float, path_brokers: int, since_move_s: float | None, terms: Terms
+) -> Verdict:
+    """Judge a move by the messages a second that there are now, and that there would be."""
+    cost = terms.messages_per_broker * path_brokers
+    saving = (now_per_s - then_per_s) * terms.horizon_s
+    return _verdict("load", now_per_s, then_per_s, saving, cost, since_move_s, terms)
+
+
+def _verdict(
+    metric: Metric,
+    now: float,
+    then: float,
+    saving: float,
+    cost: float,
+    since_move_s: float | None,
+    terms: Terms,
+) -> Verdict:
     unit = UNITS[metric]
     found = f"saves {saving:.4g} {unit} in {terms.horizon_s:g} s and costs {cost:.4g}"
     pays = False

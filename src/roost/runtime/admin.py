@@ -6,6 +6,8 @@
     GET  /sessions   its clients, a page at a time: ?limit=100&after=NAME
     POST /trace      {"on": true, "folder": "/var/traces", "run": "monday"}, {"on": false}
     POST /redirect   {"client": "c1", "broker": "B2"}: asks a client to move
+    GET  /decisions  what the optimisers have decided last, the newest last (?limit=100)
+    POST /module     {"module": "grape", "state": "observing"}: off, observing or acting
 
 It runs in the broker's own event loop: what answers `/health` is what has to be healthy, and a page sees the
 machine between two events, never amid one.
@@ -27,8 +29,9 @@ import heapq
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
 import uvicorn
@@ -42,9 +45,11 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from roost.broker.events import ClientRedirected
+from roost.broker.module import ModuleState
 from roost.errors import UserError
 from roost.language.literals import abbreviate
 from roost.runtime.metrics import CONTENT_TYPE, Figures, metrics_text
+from roost.runtime.optimisers import DECISIONS_KEPT, decided_dict
 from roost.runtime.security import Users
 from roost.runtime.tls import server_context
 
@@ -61,6 +66,7 @@ BODY_BYTES_MAX = 65_536
 # Those who wait for their token to be checked; each takes the processor tens of milliseconds.
 LOGINS_WAITING_MAX = 8
 SESSIONS_A_PAGE, SESSIONS_A_PAGE_MAX = 100, 10_000
+DECISIONS_A_PAGE = 100
 STOP_S = 1
 
 S = TypeVar("S", bound=Struct)
@@ -72,6 +78,11 @@ class TraceRequest(Struct, frozen=True, forbid_unknown_fields=True):
     on: bool
     folder: str = ""
     run: str = ""  # the same for all brokers whose traces belong together
+
+
+class ModuleRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    module: str
+    state: Literal["off", "observing", "acting"]
 
 
 class RedirectRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -159,6 +170,8 @@ class Admin:
             Route("/sessions", self._for_operators(self._sessions), methods=["GET"]),
             Route("/trace", self._for_operators(self._trace), methods=["POST"]),
             Route("/redirect", self._for_operators(self._redirect), methods=["POST"]),
+            Route("/decisions", self._for_operators(self._decisions), methods=["GET"]),
+            Route("/module", self._for_operators(self._module), methods=["POST"]),
         ]
         return Starlette(routes=routes, exception_handlers={HTTPException: _error})
 
@@ -223,6 +236,22 @@ class Admin:
             ClientRedirected(wanted.client, wanted.broker, f"{who} asks for it")
         )
         return _json({"client": wanted.client, "broker": wanted.broker, "sessions": len(sessions)})
+
+    async def _decisions(self, request: Request) -> Response:
+        kept = self._broker.optimisers.decisions
+        limit = _number(request, "limit", DECISIONS_A_PAGE, DECISIONS_KEPT)
+        last = islice(kept, max(0, len(kept) - limit), None)
+        return _json({"decisions": [decided_dict(decided) for decided in last]})
+
+    async def _module(self, request: Request) -> Response:
+        wanted = await _body(request, ModuleRequest, '{"module": "grape", "state": "observing"}')
+        optimisers, shell = self._broker.optimisers, self._broker.shell
+        known = optimisers.states(shell)
+        if wanted.module not in known:
+            what = f"there is no module {abbreviate(wanted.module)!r}"
+            raise HTTPException(404, f"{what}; expected {' or '.join(known)}")
+        optimisers.switch(shell, wanted.module, ModuleState(wanted.state))
+        return _json({"modules": optimisers.states(shell)})
 
     # --- who may ------------------------------------------------------------------------------------
 

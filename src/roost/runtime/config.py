@@ -20,6 +20,7 @@ from msgspec import inspect as types
 from roost.broker.config import BrokerConfig
 from roost.errors import UserError
 from roost.language.literals import abbreviate
+from roost.relocation.worth import Terms
 from roost.runtime.toml_file import (
     TomlFile,
     expected,
@@ -41,6 +42,7 @@ PortOrOff = Annotated[int, Meta(ge=-1, le=65_535)]
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 SomeSeconds = Annotated[float, Meta(gt=0, le=1e9)]
 Rate = Annotated[float, Meta(ge=0, le=1e9)]
+Percent = Annotated[float, Meta(ge=0, le=100)]
 Name = Annotated[str, Meta(min_length=1, max_length=DEFAULT_LIMITS.name_length_max)]
 # Relative to the file that says it; "" is none.
 File = Annotated[str, Meta(extra={"file": True})]
@@ -69,6 +71,13 @@ class BrokerTable(Table, frozen=True, kw_only=True):
         why("Where clients and neighbours connect. 0.0.0.0 and :: are all addresses there are."),
     ] = "127.0.0.1"
     port: Annotated[Port, why("0 lets the system choose a free one.")] = 7411
+    advertised: Annotated[
+        str,
+        why(
+            "Where clients reach it that are sent here by other brokers, as host:port. Empty: the host and"
+            " port above, or this machine's name for all addresses."
+        ),
+    ] = ""
     data: Annotated[
         File,
         why(
@@ -293,6 +302,39 @@ class TraceTable(Table, frozen=True, kw_only=True):
     ] = 50_000
 
 
+class RelocationTable(Table, frozen=True, kw_only=True):
+    """Clients move to where their messages go. The same in the whole federation."""
+
+    mode: Annotated[
+        Literal["off", "observing", "acting"],
+        why("Observing: decisions are made and recorded, and nobody is moved."),
+    ] = "off"
+    algorithm: Annotated[
+        Literal["grape", "pop"],
+        why("GRAPE looks at all brokers, with a goal; POP goes from one to the next."),
+    ] = "grape"
+    priority: Annotated[
+        Literal["delay", "load"], why("GRAPE: what is to be made small first, and ...")
+    ] = "delay"
+    weight: Annotated[
+        Percent, why("... by how much of the way, in %; the rest is left to the other.")
+    ] = 100.0
+    subscribers: Annotated[
+        bool, why("GRAPE: whether subscribers are moved to their publishers, too.")
+    ] = False
+    session: Annotated[
+        Positive, why("Publications of a publisher that are traced before it is decided for.")
+    ] = 100
+    horizon_s: Annotated[
+        SomeSeconds, why("A move has to pay within this time, for which statistics are trusted.")
+    ] = Terms().horizon_s
+    margin: Annotated[Rate, why("How many times its cost it has to save by then.")] = Terms().margin
+    share_min: Annotated[Rate, why("... and what share of what there is now, 0 to 1.")] = (
+        Terms().share_min
+    )
+    rest_s: Annotated[Seconds, why("How long a client stays after a move.")] = Terms().rest_s
+
+
 class ServerConfig(Struct, frozen=True, kw_only=True):
     """All of it."""
 
@@ -304,6 +346,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     tls: TlsTable = TlsTable()
     security: SecurityTable = SecurityTable()
     trace: TraceTable = TraceTable()
+    relocation: RelocationTable = RelocationTable()
 
 
 # --- what others need of it -----------------------------------------------------------------------

@@ -130,7 +130,7 @@ def _planned(
     durable: bool,
     base_port: int | None,
 ) -> Federation:
-    ports = iter(_ports(2 * len(brokers), base_port))
+    ports = iter(free_ports(2 * len(brokers), base_port))
     members = []
     for number, name in enumerate(brokers):
         file = _file_name(name, number)
@@ -155,7 +155,7 @@ def _file_name(name: str, number: int) -> str:
     return name if _is_file_name(name) else f"~{number}"
 
 
-def _ports(count: int, base: int | None) -> list[int]:
+def free_ports(count: int, base: int | None = None) -> list[int]:
     """Ports that are free just now: those from the base on, or any."""
     if base is not None:
         if not 0 < base <= PORT_MAX + 1 - count:

@@ -15,13 +15,14 @@ import asyncio
 import contextlib
 import os
 import secrets
+import socket
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roost.broker.commands import Fetch, Persist
+from roost.broker.commands import Fetch, Persist, Record
 from roost.broker.events import (
     Fetched,
     Identified,
@@ -41,6 +42,7 @@ from roost.errors import UserError
 from roost.runtime.config import ServerConfig, address_of, broker_config, limits_of, login_of
 from roost.runtime.connection import SocketConnection
 from roost.runtime.loads import LoadMeter, load_dict
+from roost.runtime.optimisers import Optimisers
 from roost.runtime.recorder import Recorder
 from roost.runtime.security import RefusalLog, Users
 from roost.runtime.shell import Shell
@@ -111,16 +113,18 @@ class BrokerServer:
             )
             records = self._store.load()
         self.recorder = Recorder(self.name, self.config.trace.rows_a_group)
+        self.optimisers = Optimisers(self.config.relocation)
         self.shell = Shell(
             broker_config(self.config, incarnation=secrets.token_hex(8)),
-            modules=[self.recorder],
+            modules=[self.recorder, *self.optimisers.modules],
             dial=self._dial,
             persist=self._persist,
             fetch=self._fetch,
-            record=self.recorder.decided,
+            record=self._decided,
             refused=self.refused,
         )
         self.shell.handle(ModuleSwitched(self.recorder.name, ModuleState.OFF.value))
+        self.optimisers.begin(self.shell)
         self.shell.handle(Started(records))
         self._set_links()
         try:
@@ -137,6 +141,7 @@ class BrokerServer:
                 f"can't listen on {self.host}:{self.port}: {error.strerror or error}"
             ) from None
         self.port = self._server.sockets[0].getsockname()[1]
+        self.shell.machine.address = self._address()
         if self.config.trace.folder:
             self.recorder.begin(Path(self.config.trace.folder), self.shell)
         self._spawn(self._sweep())
@@ -145,6 +150,16 @@ class BrokerServer:
 
             self.admin = Admin(self)
             await self.admin.start()
+
+    def _address(self) -> str:
+        """Where clients find us that were at another broker."""
+        host = socket.gethostname() if self.host in EVERYWHERE else self.host
+        shown = f"[{host}]" if ":" in host else host
+        return self.config.broker.advertised or f"{shown}:{self.port}"
+
+    def _decided(self, record: Record) -> None:
+        self.recorder.decided(record)
+        self.optimisers.decided(record)
 
     def _set_links(self) -> None:
         """The neighbours of the settings; others that the store remembers are none any more."""
@@ -378,6 +393,8 @@ class BrokerServer:
             "refusals": self.refusals,
             "trouble": self.trouble(),
             "tracing": self.recorder.recording,
+            "address": self.shell.machine.address,
+            "modules": self.optimisers.states(self.shell),
             "load": load_dict(load),
             "store_bytes": 0 if store is None else store.retained_bytes,
             "store_backlog_bytes": 0 if store is None else store.backlog_bytes,

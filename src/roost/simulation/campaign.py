@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
+from itertools import islice
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from roost.broker.moving import MoveCounts
 from roost.simulation.fuzz import fuzz
 from roost.simulation.run import Checks
 
@@ -16,8 +18,9 @@ from roost.simulation.run import Checks
 # missing or stale.
 _publication = re.compile(r"[A-Za-z0-9_.-]+:[0-9]+(?=[ ,])").match
 _request = re.compile(r"(?<=')[A-Za-z0-9_.-]+/[0-9]+(?=')").search
-# Seeds that a process takes at a time.
+# Seeds that a process takes at a time, and that each may be ahead of who looks at the outcomes.
 CHUNK = 5
+AHEAD = 20 * CHUNK
 
 
 class Outcome(Struct, frozen=True):
@@ -25,6 +28,7 @@ class Outcome(Struct, frozen=True):
 
     seed: int
     checks: Checks
+    moves: MoveCounts  # of all clients
 
     @property
     def subject(self) -> str | None:
@@ -34,17 +38,45 @@ class Outcome(Struct, frozen=True):
         return next((match[0] for match in found if match), None)
 
 
+class Campaign(Struct):
+    """What became of many."""
+
+    seeds: int = 0
+    delivered: int = 0
+    moves: MoveCounts = field(default_factory=MoveCounts)
+    wrong: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        self.seeds += 1
+        self.delivered += outcome.checks.delivered
+        self.moves = sum_of([self.moves, outcome.moves])
+        if not outcome.checks.clean:
+            self.wrong.append(outcome)
+
+
+def sum_of(counts: Collection[MoveCounts]) -> MoveCounts:
+    return MoveCounts(
+        finished=sum(count.finished for count in counts),
+        migrated=sum(count.migrated for count in counts),
+        abandoned=sum(count.abandoned for count in counts),
+    )
+
+
 def outcome(profile: str, seed: int) -> Outcome:
     """Run one seed. Of the module, so that other processes find it."""
-    return Outcome(seed, fuzz(seed, profile)[2])
+    _, world, checks = fuzz(seed, profile)
+    moves = sum_of([client.machine.move_counts for client in world.clients.values()])
+    return Outcome(seed, checks, moves)
 
 
-def campaign(seeds: Sequence[int], profile: str, jobs: int = 1) -> Iterator[Outcome]:
-    """The outcomes in the order of the seeds, as they come."""
+def campaign(seeds: Iterable[int], profile: str, jobs: int = 1) -> Iterator[Outcome]:
+    """The outcomes in the order of the seeds, as they come. There may be seeds without end."""
     work = partial(outcome, profile)
-    if jobs == 1 or len(seeds) == 1:
+    if jobs == 1:
         yield from map(work, seeds)
         return
+    left = iter(seeds)
     # Not forked: whoever calls may have threads, which a fork would leave half alive.
-    with multiprocessing.get_context("spawn").Pool(min(jobs, len(seeds))) as pool:
-        yield from pool.imap(work, seeds, CHUNK)
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        while some := list(islice(left, jobs * AHEAD)):
+            yield from pool.imap(work, some, CHUNK)

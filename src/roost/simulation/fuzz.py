@@ -7,13 +7,16 @@ published all the time; each ends with everything healed, but for clients that s
 sometimes with time to settle, so that the next has promises to break. Values are few and small, so that
 filters cover and overlap each other often.
 
+In the profile *moves* clients are sent from broker to broker all the time, mostly publishers, while they
+publish, with faults of all kinds and some churn; brokers are quick enough for a move to be over before long.
+
 A scenario is a workload like any other: `Scenario.text` is the file from which it runs in the same way.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -50,6 +53,18 @@ STREAM = 80
 STREAM_GAP_S = 0.004
 PRIVATE = "private"
 EVENTS_PER_S = 6.0
+MOVES = "moves"
+MOVES_PER_S = 6.0
+MOVED_PUBLISHERS = 0.8  # their share
+OPTIMISERS = (
+    "none",
+    "none",
+    "pop",
+    "grape-load100",
+    "grape-load40",
+    "grape-delay100",
+    "grape-delay1",
+)
 
 
 class Scenario:
@@ -59,7 +74,7 @@ class Scenario:
         self.random = random.Random(f"{seed}/{profile}")
         self.seed = seed
         self.profile = profile
-        self.settings = self._settings()
+        self.settings = self._settings_of_moves() if profile == MOVES else self._settings()
         self._said: list[st.Statement] = []
         self._names = 0
         self._now = 0.0
@@ -70,6 +85,7 @@ class Scenario:
         self._links: list[tuple[str, str]] = []
         self._whole_at = 0.0  # when the overlay is, or was last, joined again
         self._busy_until: dict[str, float] = {}  # publisher -> when it publishes what is planned
+        self._away_until: dict[str, float] = {}  # clients that vanish while they move
         self._faulty: list[float] = []  # when there are to be faults
         self._build()
         for _ in range(self.random.randint(1, 3)):
@@ -85,7 +101,13 @@ class Scenario:
 
     def _settings(self) -> Settings:
         r = self.random
+        # Optimisers that hurry: the events of a scenario are few.
+        optimiser = random.Random(f"{self.seed}/{self.profile}/optimiser")
         return Settings(
+            optimiser=optimiser.choice(OPTIMISERS),
+            traces=optimiser.choice([1, 3, 10]),
+            moves_subscribers=optimiser.random() < 0.5,
+            moves_must_pay=optimiser.random() < 0.1,
             routing="flooding" if r.random() < 0.25 else "advertisement",
             covering=r.random() < 0.75,
             advertisement_covering=r.random() < 0.4,
@@ -97,6 +119,19 @@ class Scenario:
             link_latency_ms=r.choice([0.0, 5.0, 50.0]),
             link_outbox_max=r.choice([8, 100_000, 100_000]),
             load_period_s=5.0,
+        )
+
+    def _settings_of_moves(self) -> Settings:
+        """Mostly those in which advertisements can migrate, and a move is over before long."""
+        r = self.random
+        return msgspec.structs.replace(
+            self._settings(),
+            optimiser="none",
+            routing="flooding" if r.random() < 0.05 else "advertisement",
+            advertisement_covering=r.random() < 0.1,
+            commit_ms=r.choice([0.0, 2.0, 20.0]),
+            client_latency_ms=r.choice([0.0, 1.0, 10.0]),
+            link_latency_ms=r.choice([0.0, 2.0, 20.0]),
         )
 
     def _build(self) -> None:
@@ -117,8 +152,9 @@ class Scenario:
         self._now += 1.0 + SETTLE_S
 
     def _machine(self, at: float, name: str) -> st.AddBroker:
-        mhz = self.random.choice([1.0, 20.0, 1000.0])
-        mbps = self.random.choice([0.05, 0.5, 5.0, 50.0])
+        quick = self.profile == MOVES
+        mhz = self.random.choice([100.0, 1000.0] if quick else [1.0, 20.0, 1000.0])
+        mbps = self.random.choice([5.0, 50.0] if quick else [0.05, 0.5, 5.0, 50.0])
         return st.AddBroker(at=at, broker=name, cpu_mhz=mhz, memory_mb=16, bandwidth_mbps=mbps)
 
     def _topology(self, size: int) -> Topology:
@@ -144,6 +180,9 @@ class Scenario:
             plan += [(time - r.choice([0.002, 0.05, 0.3]), self._burst) for time in times]
         if kind != "faults":
             plan += [(self._soon(PHASE_S), self._churn) for _ in range(r.randint(2, 10))]
+        if self.profile == MOVES:
+            moves = int(MOVES_PER_S * PHASE_S)
+            plan += [(self._soon(PHASE_S), self._move) for _ in range(moves)]
         # In the order of time, so that each sees what there is by then.
         for at, action in sorted(plan, key=lambda item: item[0]):
             action(at)
@@ -257,8 +296,8 @@ class Scenario:
             self._say(st.Unadvertise(at=at, publisher=publisher, name=name))
 
     def _remove_client(self, at: float) -> None:
-        publishers = [p for p in self._publishers if self._busy_until.get(p, 0.0) < at]
-        subscribers = list(self._subscribers)
+        publishers = [p for p in self._here(self._publishers, at) if self._is_idle(p, at)]
+        subscribers = self._here(self._subscribers, at)
         if self.random.random() < 0.5 and len(publishers) > 1:
             name = self.random.choice(publishers)
             for _ in range(3):
@@ -271,7 +310,7 @@ class Scenario:
             self._say(st.RemoveSubscriber(at=at, subscriber=name))
 
     def _redirect(self, at: float) -> None:
-        clients = [*self._publishers, *self._subscribers]
+        clients = self._here([*self._publishers, *self._subscribers], at)
         if clients:
             name = self.random.choice(clients)
             for _ in range(3):
@@ -284,6 +323,37 @@ class Scenario:
                 self._say(st.DelayLink(at=at, a=a, b=b, extra_ms=extra, duration_s=0.5))
             for _ in range(BURST):
                 self._publish_from(name, round(at + self.random.random(), 3))
+
+    def _move(self, at: float) -> None:
+        """A client is sent elsewhere, and publishes. Some vanish then, and some links are slow just then."""
+        r = self.random
+        some = self._publishers if r.random() < MOVED_PUBLISHERS else self._subscribers
+        clients = self._here(some, at)
+        if not clients:
+            return
+        name = r.choice(clients)
+        self._publish_from(name, at)
+        self._say(st.RedirectClient(at=at, client=name, broker=self._home()))
+        for _ in range(3):
+            self._publish_from(name, round(at + r.random() / 4, 3))
+        what = r.random()
+        if what < 0.1:
+            gone_at = round(at + r.choice([0.001, 0.02, 0.1, 0.5]), 3)
+            back_at = round(gone_at + r.uniform(SHORTEST_S, PHASE_S / 2), 3)
+            self._say(st.VanishClient(at=gone_at, client=name))
+            self._say(st.ReturnClient(at=back_at, client=name))
+            self._away_until[name] = back_at
+        elif what < 0.2 and at > self._whole_at:
+            a, b = r.choice(self._links)
+            extra_ms = r.choice([30.0, 300.0])
+            self._say(st.DelayLink(at=at, a=a, b=b, extra_ms=extra_ms, duration_s=0.3))
+
+    def _here(self, clients: Iterable[str], at: float) -> list[str]:
+        """Those that have not vanished: who is gone can't be told anything."""
+        return [name for name in clients if self._away_until.get(name, -1.0) < at]
+
+    def _is_idle(self, publisher: str, at: float) -> bool:
+        return self._busy_until.get(publisher, 0.0) < at
 
     def _home(self) -> str:
         broker = self.random.choice(self._brokers)
@@ -391,7 +461,7 @@ class Scenario:
     def _faults(self, said: list[st.Statement]) -> list[st.Statement]:
         faults = Faults(
             self.random,
-            self.profile,
+            "all" if self.profile == MOVES else self.profile,
             stage_of(said),
             durability=self.settings.durability,
             end=self.until,

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from roost.broker.events import ModuleSwitched
+from roost.broker.module import ModuleState
 from roost.errors import UserError
 from roost.simulation import statements as st
 from roost.simulation.checkers import check_accounts, check_queues, check_routing, in_transit
@@ -138,10 +140,13 @@ def _some(names: list[str]) -> str:
 
 
 def rest(world: World) -> bool:
-    """Publish no more, and let everything arrive. Whether it did."""
+    """Publish no more, decide no more, and let everything arrive. Whether it did."""
     world.workload_is_over = True
     for client in world.clients.values():
         client.stop()
+    for host in world.hosts.values():
+        for module in host.modules:
+            host.notice(ModuleSwitched(module.name, ModuleState.OFF.value))
     deadline = world.clock.now + REST_S
     while world.clock.now < deadline:
         if not check_queues(world) and world.control_is_quiet():

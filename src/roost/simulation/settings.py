@@ -16,6 +16,7 @@ FromZero = Annotated[float, Meta(ge=0)]
 AboveZero = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
+Optimiser = Annotated[str, Meta(pattern="^(none|pop|grape-(load|delay)(100|[1-9]?[0-9]))$")]
 PayloadBytes = Annotated[int, Meta(ge=0, le=Limits().payload_bytes_max)]
 
 
@@ -54,6 +55,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     payload_bytes: PayloadBytes = 0
     # How often the load indices of a broker are taken.
     load_period_s: AboveZero = 10.0
+    # Who moves clients: none, pop, or grape with its goal, as grape-load100 or grape-delay25 (000).
+    optimiser: Optimiser = "none"
+    # Publications of a publisher that are traced before it is decided for.
+    traces: Positive = 100
+    # Whether grape moves subscribers, too.
+    moves_subscribers: bool = False
+    # Whether a move has to pay for itself, and the client rests after it. Off: as in the paper.
+    moves_must_pay: bool = True
 
 
 def settings_with(settings: Settings, key: str, value: str) -> Settings:

@@ -29,6 +29,7 @@ from roost.simulation.host import Host, Life
 from roost.simulation.latencies import Latencies
 from roost.simulation.market import BarMarket, Market, SyntheticMarket, advertisement_of
 from roost.simulation.network import Network
+from roost.simulation.optimisers import modules_of
 from roost.simulation.oracle import Oracle, Party
 from roost.simulation.overlay import Overlay
 from roost.simulation.settings import Settings
@@ -56,7 +57,7 @@ class World:
         seed: int = 0,
         trace: TraceWriter | None = None,
         storybook: Storybook | None = None,
-        modules: Callable[[str], Sequence[Module]] = lambda _: (),
+        modules: Callable[[str], Sequence[Module]] | None = None,
         config: dict[str, Any] | None = None,
     ) -> None:
         self.settings = settings
@@ -81,7 +82,7 @@ class World:
         self.client_ack_delay_s = CLIENT_ACK_DELAY_S
         self.commit_s = settings.commit_ms * MS
         self.oracle = Oracle(flooding=settings.routing == "flooding")
-        self._modules = modules
+        self._modules = modules or modules_of(settings)
         self._config = config or {}
         self._parties: dict[str, Party] = {}
         self._probing = False

@@ -9,14 +9,14 @@ array, whose first item is the tag of its kind (see `kinds`):
     a delivery          [tag, priority, sequence, hops, [subscription id, ...], PUBLICATION]
 
     PUBLICATION         [publisher, sequence, {name: value, ...}, payload, content type, {header: value, ...},
-                         published at, priority]
+                         published at, priority, traced]
 
 Fields stand in the order of their class; subscriptions and advertisements are their readable text. An array
 has just these items: another format is another version in the preface (see `stream`). Only what a greeting
-says of a durable publisher, at its end, is left out where there is none. The reader takes any spelling that
-MessagePack has for a number or a length. The writer takes the shortest, except that the sequence of a frame
-takes 5 bytes (9 from 2^32 on), so that the size of a frame doesn't depend on how long its link has been up.
-Of a name that stands twice in a map, the last counts.
+says of a durable publisher, at its end, is left out where there is none, and `traced` where it is false. The
+reader takes any spelling that MessagePack has for a number or a length. The writer takes the shortest, except
+that the sequence of a frame takes 5 bytes (9 from 2^32 on), so that the size of a frame doesn't depend on how
+long its link has been up. Of a name that stands twice in a map, the last counts.
 
 PUBLICATION is the same wherever a publication goes, and stands last. So it is encoded once and kept with it
 (`Publication.encoded`), whoever forwards it puts other bytes in front of the same, and the size of a frame
@@ -108,18 +108,17 @@ def publication_bytes(publication: Publication) -> bytes:
     encoded = publication.encoded
     if not encoded:
         try:
-            encoded = _encode(
-                (
-                    publication.publisher,
-                    publication.sequence,
-                    publication.event.attributes,
-                    publication.payload,
-                    publication.content_type,
-                    publication.headers,
-                    publication.published_at,
-                    publication.priority,
-                )
+            items = (
+                publication.publisher,
+                publication.sequence,
+                publication.event.attributes,
+                publication.payload,
+                publication.content_type,
+                publication.headers,
+                publication.published_at,
+                publication.priority,
             )
+            encoded = _encode((*items, True) if publication.traced else items)
         except _UNWRITABLE as error:
             raise WireError(f"Publication can't be written: {error}") from error
         force_setattr(publication, "encoded", encoded)
@@ -363,6 +362,7 @@ class Decoder:
             wire.headers,
             wire.published_at,
             wire.priority,
+            wire.traced,
             raw,
         )
 

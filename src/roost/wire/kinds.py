@@ -37,10 +37,15 @@ from roost.broker.messages import (
     MigrationComplete,
     MigrationFailed,
     MigrationUpdate,
+    Note,
     Parcel,
     Paused,
     PausePlease,
+    Ping,
+    Pong,
     Priority,
+    Probe,
+    Probed,
     Publication,
     Redirect,
     Refused,
@@ -70,9 +75,11 @@ UNNUMBERED_TAGS: Final[dict[type[Parcel], int]] = {
     Attached: 4,
     AttachRefused: 5,
     Login: 6,
+    Ping: 7,
+    Pong: 8,
 }
 # So many fields at the end are left out if they have nothing to say: they came later than the kind itself.
-OPTIONAL: Final[dict[type[Struct], int]] = {Attach: 2, Attached: 2}
+OPTIONAL: Final[dict[type[Struct], int]] = {Attach: 2, Attached: 2, Publication: 1}
 # A frame has the tag of the message in it.
 MESSAGE_TAGS: Final[dict[type[Message], int]] = {
     Publication: 16,
@@ -99,6 +106,9 @@ MESSAGE_TAGS: Final[dict[type[Message], int]] = {
     HandOver: 38,
     DrainEcho: 39,
     EndSession: 40,  # was 24, when it said more
+    Note: 41,
+    Probe: 42,
+    Probed: 43,
 }
 KINDS: Final[dict[int, type[Struct]]] = {
     tag: kind for tags in (UNNUMBERED_TAGS, MESSAGE_TAGS) for kind, tag in tags.items()
@@ -146,12 +156,14 @@ def texts_of(kind: type[Struct]) -> tuple[Text, ...]:
 def wire_type(kind: type[Struct], tag: int, limits: Limits) -> Any:
     """What msgspec is to make of a body of this kind: a Struct of the items behind the tag."""
     hints = get_type_hints(kind) | get_type_hints(Frame) | {"publication": Raw}
-    return _struct(kind.__name__, items_of(kind)[1:], hints, limits, tag, OPTIONAL.get(kind, 0))
+    optional = 0 if kind is Publication else OPTIONAL.get(kind, 0)  # its own part has them
+    return _struct(kind.__name__, items_of(kind)[1:], hints, limits, tag, optional)
 
 
 def publication_type(limits: Limits) -> Any:
     """What msgspec is to make of a publication's own part: a Struct of `PUBLICATION_ITEMS`."""
-    return _struct("Publication", PUBLICATION_ITEMS, get_type_hints(Publication), limits, None)
+    hints, optional = get_type_hints(Publication), OPTIONAL[Publication]
+    return _struct("Publication", PUBLICATION_ITEMS, hints, limits, None, optional)
 
 
 def _struct(
@@ -190,6 +202,8 @@ def _item_type(name: str, hint: Any, limits: Limits) -> Any:
         return Annotated[headers, Meta(max_length=limits.headers_max)]
     if hint == tuple[str, ...]:
         return GenericAlias(tuple, (_string(limits.name_length_max), ...))
+    if hint == tuple[float, ...]:
+        return hint
     # bool and float need no limits, and bytes of their own have theirs when they are read.
     assert hint in (bool, float, Raw), f"{name} is a {hint}, of which nothing says how it travels"
     return hint

@@ -1,0 +1,67 @@
+"""Clients that were sent to a broker: what was predicted of that, and since when they rest.
+
+Whoever decides that a client moves tells the broker that it moves to, along the path. That broker records the
+outcome once it has measured it, next to the prediction, and knows when the client moved last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from roost.relocation.notes import Arriving, body_of
+
+if TYPE_CHECKING:
+    from roost.broker.module import Surroundings
+
+# The one that came first is forgotten first.
+ARRIVALS_MAX = 10_000
+
+
+class Arrival(Struct, frozen=True):
+    """A client that was sent here."""
+
+    at: float
+    decision: str  # "" once its outcome is recorded
+    predicted: Mapping[str, float]
+
+
+class Arrivals:
+    """Those at one broker."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._arrivals: dict[str, Arrival] = {}
+
+    def announce(self, arriving: Arriving, now: float) -> None:
+        """Tell the next broker of the path, or remember it if this is the last."""
+        if arriving.path:
+            onward = replace(arriving, path=arriving.path[1:])
+            self._around.tell(arriving.path[0], body_of(onward), arriving.decision)
+            return
+        self._arrivals.pop(arriving.client, None)
+        if len(self._arrivals) >= ARRIVALS_MAX:
+            del self._arrivals[next(iter(self._arrivals))]
+        self._arrivals[arriving.client] = Arrival(now, arriving.decision, arriving.predicted)
+
+    def since_s(self, client: str, now: float) -> float | None:
+        """How long ago it moved here; None if it has not."""
+        arrival = self._arrivals.get(client)
+        return None if arrival is None else now - arrival.at
+
+    def record(self, client: str, measured: Mapping[str, float]) -> None:
+        """What it is like, once, next to what was predicted; nothing if the client was not sent here."""
+        arrival = self._arrivals.get(client)
+        if arrival is None or not arrival.decision:
+            return
+        self._arrivals[client] = Arrival(arrival.at, "", {})
+        self._around.decide(
+            "outcome",
+            client,
+            self._around.broker,
+            evidence={"decision": arrival.decision, "measured": measured},
+            predicted=arrival.predicted,
+        )

@@ -1,0 +1,285 @@
+"""GRAPE on-line: a broker that traces the publishers here, decides for each, and moves it (000 section 4).
+
+    every broker      notes what it delivers of each publisher (`sessions`)
+    a session ends    at the publisher's broker, which collects what all others noted (`collecting`)
+    round trips       the publisher's client is asked for those to the candidates (`broker.probing`), unless
+                      the goal does not look at delays
+    the decision      `grape.choose_broker`, and whether it pays (`worth`); recorded, with the evidence
+    the move          the client is redirected, and the rest is its own (`broker.moving`)
+    the outcome       the new broker has heard what was predicted, and records what its first whole session
+                      there has measured
+
+A publisher that is at the best place, or just beside it, is decided for again after each session; that it
+stays is a decision, too. With `subscribers` on, groups of subscribers are decided for from the same
+statistics (`groups`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from roost.broker.module import Module, Surroundings, Visit
+from roost.relocation.arrivals import Arrivals
+from roost.relocation.choosing import Choice, Goal
+from roost.relocation.collecting import Collecting, Collection
+from roost.relocation.grape import choose_broker
+from roost.relocation.groups import Group, Groups
+from roost.relocation.link_times import LinkTimes
+from roost.relocation.notes import (
+    Arriving,
+    LinkPing,
+    LinkPong,
+    SessionAnswer,
+    SessionRequest,
+    TraceInformationAnswer,
+    TraceInformationRequest,
+    read_note,
+)
+from roost.relocation.sessions import Session, Sessions
+from roost.relocation.statistics import Answer, Trace
+from roost.relocation.subscribers import UTILISATION_MAX, choose_broker_for_group
+from roost.relocation.tree import BadAnswersError, path_between
+from roost.relocation.worth import Terms, Verdict, worth
+
+if TYPE_CHECKING:
+    from roost.broker.events import LoadIndices
+
+# Publications that come all at once have been published within this.
+SHORTEST_S = 1e-3
+ROUND_TRIPS = "round trips "
+
+
+class GrapeConfig(Struct, frozen=True, kw_only=True):
+    """What GRAPE is to do. The same in the whole federation."""
+
+    goal: Goal = Goal()
+    session: int = 100  # publications that are traced before a decision: G_threshold
+    terms: Terms = Terms()
+    # A collection, or a client that is asked for round trips, may take so long.
+    timeout_s: float = 10.0
+    # How often a broker measures its links.
+    link_period_s: float = 60.0
+    # Whether clients are asked how far they are from the candidates.
+    round_trips: bool = True
+    # Whether subscribers move, too; how often a broker decides for a group, and where there is no room.
+    subscribers: bool = False
+    group_period_s: float = 60.0
+    utilisation_max: float = UTILISATION_MAX
+
+    @property
+    def needs_round_trips(self) -> bool:
+        """They are part of the delay, which `load100` looks at only where loads are equal."""
+        return self.round_trips and self.goal != Goal("load", 100.0)
+
+
+class Grape(Module):
+    """GRAPE in one broker."""
+
+    name = "grape"
+
+    def __init__(self, config: GrapeConfig | None = None) -> None:
+        self.config = config or GrapeConfig()
+        self._around: Surroundings
+
+    def started(self, around: Surroundings, now: float) -> None:
+        config = self.config
+        self._around = around
+        self._links = LinkTimes(around, config.link_period_s)
+        self._sessions = Sessions(config.session, by_client=config.subscribers)
+        self._groups: Groups | None = None
+        if config.subscribers:
+            period_s, timeout_s = config.group_period_s, config.timeout_s
+            self._groups = Groups(around, period_s, timeout_s, self._group_is_ready)
+        self._collecting = Collecting(
+            around, self._links, config.session, config.timeout_s, self._collected
+        )
+        # Clients that are asked for round trips, for themselves or for their group.
+        self._undecided: dict[str, Collection | Group] = {}
+        self._arrivals = Arrivals(around)
+        self._now = now
+        self._links.ask(now)
+
+    def neighbours_changed(self, now: float) -> None:
+        self._links.ask(now)
+
+    def sampled(self, load: LoadIndices, now: float) -> None:  # noqa: ARG002
+        self._links.ask(now)
+
+    # --- phase 1: tracing ---------------------------------------------------------------------------
+
+    def routed(self, visit: Visit, now: float) -> None:
+        self._now = now
+        over = self._sessions.visited(visit, now)
+        if over is not None:
+            publisher = visit.publication.publisher
+            if self._groups is not None:
+                self._groups.over(publisher, over)
+            self._collecting.begin(publisher, over, now)
+
+    def told(self, neighbour: str, body: bytes, now: float) -> None:
+        self._now = now
+        match read_note(neighbour, body):
+            case TraceInformationRequest() as request:
+                session = self._sessions.take(request.publisher, request.first)
+                if self._groups is not None and session is not None:
+                    self._groups.over(request.publisher, session)
+                self._collecting.asked(neighbour, request, session, now)
+            case TraceInformationAnswer() as answer:
+                self._collecting.answered(neighbour, answer)
+            case LinkPing() as ping:
+                self._links.asked(neighbour, ping)
+            case LinkPong() as pong:
+                self._links.answered(neighbour, pong, now)
+            case Arriving() as arriving:
+                self._arrivals.announce(arriving, now)
+            case SessionRequest() as question if self._groups is not None:
+                self._groups.asked(neighbour, question)
+            case SessionAnswer() as told if self._groups is not None:
+                self._groups.answered(told)
+
+    def timer(self, name: str, now: float) -> None:
+        self._now = now
+        if name.startswith(ROUND_TRIPS):
+            # The client does not answer: it may be about to leave.
+            self._undecided.pop(name.removeprefix(ROUND_TRIPS), None)
+        elif not self._collecting.timed_out(name) and self._groups is not None:
+            self._groups.timer(name, now)
+
+    # --- phase 2: the decision ----------------------------------------------------------------------
+
+    def _collected(self, publisher: str, collection: Collection) -> None:
+        """All statistics of a session of a publisher here."""
+        if collection.objection:
+            self._no_decision(publisher, collection.objection)
+            return
+        if self._groups is not None:
+            whole = SessionAnswer(
+                publisher,
+                collection.session.first,
+                self._around.broker,
+                self._trace(collection.session),
+                tuple(collection.answers),
+                (),
+            )
+            self._groups.collected(publisher, whole)
+        if not self._asks(publisher, collection.answers, collection):
+            self._decide(publisher, collection, None)
+
+    def _group_is_ready(self, group: Group) -> None:
+        """All statistics of the publishers of a group here."""
+        if not self._asks(group.members[0], group.brokers(), group):
+            self._decide_group(group, None)
+
+    def _asks(self, client: str, answers: Sequence[Answer], about: Collection | Group) -> bool:
+        """Whether round trips count, and are being measured."""
+        addresses = [answer.address for answer in answers]
+        asks = (
+            self.config.needs_round_trips
+            and len(addresses) > 1
+            and self._around.probe(client, addresses)
+        )
+        if asks:
+            self._undecided[client] = about
+            self._around.set_timer(ROUND_TRIPS + client, self.config.timeout_s)
+        return asks
+
+    def probed(self, client: str, round_trips_s: Mapping[str, float], now: float) -> None:
+        self._now = now
+        about = self._undecided.pop(client, None)
+        if about is None:
+            return
+        self._around.cancel_timer(ROUND_TRIPS + client)
+        answers = about.brokers() if isinstance(about, Group) else about.answers
+        times = {a.broker: round_trips_s[a.address] for a in answers if a.address in round_trips_s}
+        if isinstance(about, Group):
+            self._decide_group(about, times)
+        else:
+            self._decide(client, about, times)
+
+    def _trace(self, session: Session) -> Trace:
+        seconds = max(session.last - session.began, SHORTEST_S)
+        return Trace(self.config.session, (self.config.session - 1) / seconds)
+
+    def _decide(
+        self, publisher: str, collection: Collection, times: Mapping[str, float] | None
+    ) -> None:
+        session, answers = collection.session, collection.answers
+        trace = self._trace(session)
+        try:
+            choice = choose_broker(answers, self._around.broker, trace, self.config.goal, times)
+        except BadAnswersError as bad:
+            self._no_decision(publisher, str(bad))
+            return
+        about = {
+            "session": session.first,
+            "rate_per_s": trace.rate_per_s,
+            "took_s": self._now - collection.asked_at,
+        }
+        self._carry_out(publisher, (publisher,), choice, answers, about)
+
+    def _decide_group(self, group: Group, times: Mapping[str, float] | None) -> None:
+        here, config, answers = self._around.broker, self.config, group.brokers()
+        try:
+            choice = choose_broker_for_group(
+                answers, here, group.sources(here), config.goal, times, config.utilisation_max
+            )
+        except BadAnswersError as bad:
+            self._no_decision(group.name, str(bad))
+            return
+        about = {
+            "publishers": sorted(group.answers),
+            "members": group.members,
+            "took_s": self._now - group.asked_at,
+        }
+        self._carry_out(group.name, group.members, choice, answers, about)
+
+    def _no_decision(self, subject: str, why: str) -> None:
+        self._around.decide("no decision", subject, "stay", evidence={"why": why}, predicted={})
+
+    # --- phase 3: the move --------------------------------------------------------------------------
+
+    def _carry_out(
+        self,
+        subject: str,
+        clients: Sequence[str],
+        choice: Choice,
+        answers: Sequence[Answer],
+        about: Mapping[str, object],
+    ) -> None:
+        """Record the decision, and if it pays have the clients move."""
+        around, present, target = self._around, choice.present, choice.chosen.broker
+        measured = {"delay_s": present.delay_s, "load_per_s": present.load_per_s}
+        for client in clients:
+            self._arrivals.record(client, measured)
+        times = [self._arrivals.since_s(client, self._now) for client in clients]
+        since_s = min((seconds for seconds in times if seconds is not None), default=None)
+        path = path_between(answers, around.broker, target)
+        verdict = worth(choice, len(path), since_s, self.config.terms)
+        evidence = {**evidence_of(choice, verdict), **about, "path": path}
+        predicted = {"delay_s": choice.chosen.delay_s, "load_per_s": choice.chosen.load_per_s}
+        if not verdict.pays:
+            around.decide("stay", subject, around.broker, evidence=evidence, predicted=predicted)
+            return
+        cause = around.decide("move", subject, target, evidence=evidence, predicted=predicted)
+        if cause is not None:
+            address = next(answer.address for answer in answers if answer.broker == target)
+            for client in clients:
+                arriving = Arriving(client, path[1:], cause, predicted)
+                self._arrivals.announce(arriving, self._now)
+                around.redirect(client, address, cause)
+
+
+def evidence_of(choice: Choice, verdict: Verdict) -> dict[str, Any]:
+    """What a decision was made from, for its record."""
+    return {
+        "goal": f"{choice.goal.priority}{choice.goal.weight:g}",
+        "present": msgspec.to_builtins(choice.present),
+        "chosen": msgspec.to_builtins(choice.chosen),
+        "candidates": choice.candidates,
+        "others": msgspec.to_builtins(choice.evidence),
+        "worth": msgspec.to_builtins(verdict),
+    }

@@ -1,0 +1,95 @@
+"""The optimisers of a live broker: made from its settings, switched by operators, and what they decided.
+
+All of them are there from the start, off or not, so that an operator can turn one on in a federation that
+runs. The last decisions are kept in memory, for `roost decisions`; a trace has all of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from roost.broker.commands import Decision, Record
+from roost.broker.events import ModuleSwitched
+from roost.broker.module import Module, ModuleState
+from roost.relocation import Goal, Grape, GrapeConfig, Pop, PopConfig, Terms
+from roost.runtime.config import RelocationTable
+from roost.runtime.shell import Shell
+
+DECISIONS_KEPT = 1_000
+
+
+class Decided(Struct, frozen=True):
+    """A decision, and when it was made."""
+
+    time: float  # in seconds since the epoch
+    decision: Decision
+
+
+class Optimisers:
+    """Those of one broker."""
+
+    def __init__(self, settings: RelocationTable) -> None:
+        terms = Terms(
+            horizon_s=settings.horizon_s,
+            margin=settings.margin,
+            share_min=settings.share_min,
+            rest_s=settings.rest_s,
+        )
+        goal = Goal(settings.priority, settings.weight)
+        self.modules: Sequence[Module] = (
+            Grape(
+                GrapeConfig(
+                    goal=goal,
+                    session=settings.session,
+                    terms=terms,
+                    subscribers=settings.subscribers,
+                )
+            ),
+            Pop(PopConfig(traces=settings.session, terms=terms)),
+        )
+        self._settings = settings
+        self.decisions: deque[Decided] = deque(maxlen=DECISIONS_KEPT)
+
+    def begin(self, shell: Shell) -> None:
+        """Before the broker starts: which of them run, by the settings."""
+        for module in self.modules:
+            chosen = module.name == self._settings.algorithm
+            state = self._settings.mode if chosen else ModuleState.OFF.value
+            shell.handle(ModuleSwitched(module.name, state))
+
+    def switch(self, shell: Shell, name: str, state: ModuleState) -> None:
+        """Turn one of them off, to observing or to acting. Two that act would undo each other's work."""
+        if state is ModuleState.ACTING:
+            for other, other_state in self.states(shell).items():
+                if other != name and other_state == ModuleState.ACTING.value:
+                    shell.handle(ModuleSwitched(other, ModuleState.OFF.value))
+        shell.handle(ModuleSwitched(name, state.value))
+
+    def states(self, shell: Shell) -> Mapping[str, str]:
+        """What each of them does."""
+        modules = shell.machine.modules
+        return {module.name: modules.state(module.name).value for module in self.modules}
+
+    def decided(self, record: Record) -> None:
+        self.decisions.append(Decided(time.time(), record.decision))
+
+
+def decided_dict(decided: Decided) -> dict[str, Any]:
+    """For programs."""
+    decision = decided.decision
+    return {
+        "time": decided.time,
+        "module": decision.module,
+        "kind": decision.kind,
+        "subject": decision.subject,
+        "choice": decision.choice,
+        "acted": decision.acted,
+        "evidence": decision.evidence,
+        "predicted": decision.predicted,
+        "cause": decision.cause,
+    }

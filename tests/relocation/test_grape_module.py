@@ -1,0 +1,368 @@
+"""GRAPE on-line, over broker machines: 000 section 4."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roost.broker import events as ev
+from roost.broker.messages import Note, Probe, Probed, Publication
+from roost.broker.module import Visit
+from roost.language import Event
+from roost.relocation import Goal, Grape, GrapeConfig, Terms
+from roost.relocation.bitvector import BitVector
+from roost.relocation.collecting import NO_LOAD
+from roost.relocation.notes import (
+    Arriving,
+    LinkPing,
+    LinkPong,
+    TraceInformationAnswer,
+    TraceInformationRequest,
+)
+from roost.relocation.sessions import PUBLISHERS_MAX, Sessions
+from tests.broker.kit import Federation
+from tests.relocation.federation import (
+    AUDIENCE_1,
+    FIGURE_1,
+    check_delivered,
+    federation_of,
+    module_at,
+    notes,
+    publish,
+)
+
+ALWAYS = Terms(margin=0.0, share_min=0.0, rest_s=0.0)
+LOAD = Goal("load", 100.0)
+
+
+def figure_1(goal: Goal = LOAD, terms: Terms = ALWAYS, **config: Any) -> Federation:
+    config.setdefault("session", 4)
+    return federation_of(
+        FIGURE_1, AUDIENCE_1, lambda: Grape(GrapeConfig(goal=goal, terms=terms, **config))
+    )
+
+
+def visit(
+    sequence: int,
+    source: str = "P",
+    neighbours: Sequence[str] = (),
+    clients: Sequence[str] = (),
+    from_client: bool = True,
+) -> Visit:
+    publication = Publication("P", sequence, Event({"class": "STOCK"}))
+    return Visit(publication, 0, source, from_client, neighbours, dict.fromkeys(clients, ("s",)))
+
+
+# --- sessions ---------------------------------------------------------------------------------------
+
+
+def test_figure_3_bits_are_counted_from_the_first_publication_of_the_session() -> None:
+    """000 section 4.1: the session that begins with M = 212 has bit d for publication 212 + d."""
+    sessions = Sessions(211)  # of which the second begins at 212
+    for sequence, clients in [(212, ["S"]), (213, ["S", "T"]), (214, []), (215, ["T"])]:
+        sessions.visited(visit(sequence, "B2", clients=clients, from_client=False), 1.0)
+    session = sessions.take("P", 212)
+    assert session is not None
+    assert session.bits == BitVector([0, 1, 3])
+    assert session.deliveries == 4
+    assert sessions.take("P", 212) is None  # what was told is cleared
+
+
+def test_a_session_ends_at_the_publisher_s_broker_and_nowhere_else() -> None:
+    here, there = Sessions(3), Sessions(3)
+    ends = []
+    for sequence in range(1, 8):
+        ends.append(here.visited(visit(sequence, neighbours=["B2"]), float(sequence)))
+        assert there.visited(visit(sequence, "B1", from_client=False), float(sequence)) is None
+    firsts = [session and session.first for session in ends]
+    assert firsts == [None, None, 1, None, None, 4, None]
+    whole = ends[2]
+    assert whole is not None
+    assert (whole.began, whole.last, list(whole.neighbours)) == (1.0, 3.0, ["B2"])
+
+
+def test_a_session_that_was_not_here_from_its_beginning_is_nobody_s() -> None:
+    sessions = Sessions(3)
+    ends = [sessions.visited(visit(sequence), 1.0) for sequence in range(2, 7)]
+    assert [session and session.first for session in ends] == [None, None, None, None, 4]
+
+
+def test_a_publisher_that_has_moved_begins_anew() -> None:
+    sessions = Sessions(9)
+    sessions.visited(visit(1, "B2", clients=["S"], from_client=False), 1.0)
+    sessions.visited(visit(2, "B3", clients=["S"], from_client=False), 1.0)
+    session = sessions.take("P", 1)
+    assert session is not None
+    assert session.bits == BitVector([1])
+
+
+def test_durable_publishers_stay() -> None:
+    """They have another name than their client."""
+    sessions = Sessions(1)
+    assert sessions.visited(visit(1, source="somebody"), 1.0) is None
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    sessions = Sessions(100)
+    for number in range(PUBLISHERS_MAX + 5):
+        publication = Publication(f"P{number}", 1, Event({}))
+        sessions.visited(Visit(publication, 0, "B2", False, (), {}), 1.0)
+    assert len(sessions._sessions) == PUBLISHERS_MAX
+    assert sessions.take("P4", 1) is None
+    assert sessions.take("P5", 1) is not None
+
+
+# --- collecting -------------------------------------------------------------------------------------
+
+
+def test_figure_1_the_statistics_of_all_brokers_come_back_in_one_answer_a_link() -> None:
+    federation = figure_1()
+    publish(federation, 4)
+    asked = {(who, to) for who, to, _ in notes(federation, TraceInformationRequest)}
+    assert asked == set(FIGURE_1)  # away from the publisher, each link once
+    answers = {
+        (who, to): [answer.broker for answer in note.answers]
+        for who, to, note in notes(federation, TraceInformationAnswer)
+    }
+    assert answers == {
+        ("B3", "B2"): ["B3"],
+        ("B2", "B1"): ["B2", "B3"],
+        ("B4", "B1"): ["B4"],
+        ("B7", "B6"): ["B7"],
+        ("B8", "B6"): ["B8"],
+        ("B6", "B5"): ["B6", "B7", "B8"],
+        ("B5", "B1"): ["B5", "B6", "B7", "B8"],
+    }
+    (_, _, last) = notes(federation, TraceInformationAnswer)[-1]
+    (b5,) = (answer for answer in last.answers if answer.broker == "B5")
+    assert b5.deliveries == 0
+    assert [neighbour.broker for neighbour in b5.neighbours] == ["B1", "B6"]
+    for broker in AUDIENCE_1:
+        assert not module_at(federation, broker)._sessions._sessions  # cleared
+
+
+def test_brokers_that_got_nothing_are_not_asked() -> None:
+    federation = federation_of(
+        FIGURE_1, {"B6": 1}, lambda: Grape(GrapeConfig(session=2, goal=LOAD, terms=ALWAYS))
+    )
+    publish(federation, 2)
+    asked = {(who, to) for who, to, _ in notes(federation, TraceInformationRequest)}
+    assert asked == {("B1", "B5"), ("B5", "B6")}
+
+
+def test_a_request_is_behind_the_last_publication_on_every_link() -> None:
+    """So that what it asks for has arrived, and nothing of the next session has."""
+    federation = figure_1()
+    for _ in range(6):
+        federation.publish("P", **{"class": "STOCK"})
+    federation.settle()
+    for edge in FIGURE_1:
+        said = [m for m in federation.between(*edge, Publication, Note) if not _is_other(m)]
+        places = [i for i, message in enumerate(said) if isinstance(message, Note)]
+        assert places == [4]
+
+
+def _is_other(message: Any) -> bool:
+    return isinstance(message, Note) and not message.behind
+
+
+def test_a_broker_that_does_not_answer_costs_this_session_only() -> None:
+    federation = figure_1(timeout_s=5.0)
+    publish(federation, 3, every_s=0.1)
+    federation.hold_data.add(("B6", "B7"))
+    publish(federation, 1, every_s=0.1)
+    federation.advance(6.0)
+    assert not federation.decisions
+    federation.hold_data.clear()
+    publish(federation, 4)
+    assert [decision.evidence["session"] for decision in federation.decisions] == [5]
+    check_delivered(federation)
+
+
+def test_brokers_that_count_otherwise_say_so() -> None:
+    federation = Federation(
+        ("B1", "B2"),
+        modules=lambda name: [Grape(GrapeConfig(session=2 if name == "B1" else 3, goal=LOAD))],
+    )
+    federation.client("S", "B2")
+    federation.subscribe("S", "class = 'STOCK'")
+    federation.client("P", "B1")
+    federation.advertise("P", "class = 'STOCK'")
+    publish(federation, 2)
+    (decision,) = federation.decisions
+    assert decision.kind == "no decision"
+    assert decision.evidence["why"] == "B2 traces 3 publications a session, B1 2"
+
+
+def test_links_are_measured_and_asked_again_until_they_answer() -> None:
+    """Before a link is up nothing can be asked; with every sample of the load there is a chance."""
+    federation = figure_1(link_period_s=60.0)
+    assert not notes(federation, LinkPing)
+    everywhere = {(a, b) for edge in FIGURE_1 for a, b in (edge, edge[::-1])}
+    for seconds, times in ((2.0, 1), (2.0, 1), (60.0, 2)):
+        federation.advance(seconds)
+        for broker in federation.brokers:
+            federation.handle(broker, ev.LoadSampled(NO_LOAD))
+        federation.settle()
+        asked = [(who, to) for who, to, _ in notes(federation, LinkPing)]
+        assert sorted(asked) == sorted(times * list(everywhere))
+    module = module_at(federation, "B1")
+    module._links.answered("B2", LinkPong(federation.now - 0.5), federation.now)
+    assert module._links.one_way_s("B2") == 0.0  # the shortest of the last few
+    assert module._links.one_way_s("nobody") == 0.0
+
+
+# --- deciding ---------------------------------------------------------------------------------------
+
+
+def test_load100_goes_where_all_of_it_is_wanted() -> None:
+    """Everybody wants everything: each of the 8 brokers receives it, wherever the publisher is."""
+    federation = figure_1()
+    publish(federation, 8)
+    decision = federation.decisions[0]
+    # All candidates have the same load, so the delay decides; without times it is the same, too.
+    assert (decision.kind, decision.choice) == ("stay", "B1")
+    assert decision.predicted["load_per_s"] == pytest.approx(8.0)
+
+
+def test_the_publisher_moves_next_to_its_audience_and_nobody_notices() -> None:
+    federation = federation_of(
+        FIGURE_1, {"B7": 2, "B8": 1}, lambda: Grape(GrapeConfig(session=4, goal=LOAD, terms=ALWAYS))
+    )
+    publish(federation, 12)
+    move = federation.decisions[0]
+    assert (move.kind, move.subject) == ("move", "P")
+    assert move.choice in ("B6", "B7", "B8")  # 3 messages each, instead of 5
+    assert move.predicted["load_per_s"] == pytest.approx(3.0)
+    assert federation.clients["P"].broker == move.choice
+    check_delivered(federation)
+    federation.check_tables()
+    (moved,) = federation.heard("P", "moved")
+    assert moved.about == move.choice
+
+
+def test_the_outcome_stands_beside_the_prediction() -> None:
+    federation = federation_of(
+        FIGURE_1, {"B7": 2, "B8": 1}, lambda: Grape(GrapeConfig(session=4, goal=LOAD, terms=ALWAYS))
+    )
+    publish(federation, 12)
+    move, outcome = (
+        next(d for d in federation.decisions if d.kind == k) for k in ("move", "outcome")
+    )
+    arriving = notes(federation, Arriving)
+    assert [note.client for _, _, note in arriving] == ["P"] * (len(move.evidence["path"]) - 1)
+    assert outcome.evidence["decision"] == move.cause
+    assert outcome.predicted == move.predicted
+    assert outcome.evidence["measured"]["load_per_s"] == pytest.approx(move.predicted["load_per_s"])
+    assert [d.kind for d in federation.decisions].count("outcome") == 1
+
+
+def test_round_trips_are_asked_of_the_client_and_count() -> None:
+    """000 section 4.2: the publisher replies with ping times to each candidate."""
+    federation = figure_1(goal=Goal("delay", 100.0))
+    publish(federation, 4)
+    (probe,) = federation.between("B1", "P", Probe)
+    assert isinstance(probe, Probe)
+    assert sorted(probe.brokers) == sorted(AUDIENCE_1)
+    assert federation.decisions
+    (answer,) = federation.between("P", "B1", Probed)
+    assert isinstance(answer, Probed)
+    assert sorted(answer.brokers) == sorted(AUDIENCE_1)
+
+
+def test_a_broker_that_the_client_can_not_reach_is_no_candidate() -> None:
+    federation = federation_of(
+        FIGURE_1,
+        {"B7": 2},
+        lambda: Grape(GrapeConfig(session=4, goal=Goal("load", 99.0), terms=ALWAYS)),
+    )
+    federation.severed.add(frozenset(("P", "B7")))
+    publish(federation, 4)
+    (decision,) = federation.decisions
+    assert decision.choice == "B6"  # the next best
+    publish(federation, 1)
+    check_delivered(federation)
+
+
+def test_load100_needs_no_round_trips() -> None:
+    federation = figure_1()
+    publish(federation, 4)
+    assert not federation.between("B1", "P", Probe)
+    assert federation.decisions
+
+
+def test_a_move_has_to_pay_and_then_rests() -> None:
+    dear = Terms(margin=1e9)
+    federation = federation_of(
+        FIGURE_1, {"B7": 2}, lambda: Grape(GrapeConfig(session=4, goal=LOAD, terms=dear))
+    )
+    publish(federation, 8)
+    assert {decision.kind for decision in federation.decisions} == {"stay"}
+    assert "not 1e+09 times less" in federation.decisions[0].evidence["worth"]["reason"]
+    assert federation.clients["P"].broker == "B1"
+
+
+def test_a_publisher_rests_after_a_move() -> None:
+    resting = Terms(margin=0.0, share_min=0.0, rest_s=1_000.0)
+    federation = federation_of(
+        FIGURE_1, {"B7": 1}, lambda: Grape(GrapeConfig(session=4, goal=LOAD, terms=resting))
+    )
+    publish(federation, 4)
+    assert federation.clients["P"].broker == "B7"
+    # The audience goes elsewhere.
+    federation.unsubscribe("SB7.0", "class = 'STOCK'")
+    federation.client("T", "B3")
+    federation.subscribe("T", "class = 'STOCK'")
+    federation.settle()
+    publish(federation, 12)
+    assert federation.clients["P"].broker == "B7"
+    assert "rests for 1000 s" in federation.decisions[-1].evidence["worth"]["reason"]
+    federation.advance(1_000.0)
+    publish(federation, 8)
+    assert federation.clients["P"].broker == "B3"
+
+
+def test_observing_decides_and_moves_nobody() -> None:
+    federation = federation_of(
+        FIGURE_1, {"B7": 1}, lambda: Grape(GrapeConfig(session=4, goal=LOAD, terms=ALWAYS))
+    )
+    for broker in federation.brokers:
+        federation.handle(broker, ev.ModuleSwitched("grape", "observing"))
+    publish(federation, 8)
+    assert [(d.kind, d.choice, d.acted) for d in federation.decisions] == [
+        ("move", "B7", False)
+    ] * 2
+    assert federation.clients["P"].broker == "B1"
+
+
+@settings(max_examples=15)
+@given(
+    audience=st.dictionaries(st.sampled_from(sorted(AUDIENCE_1)), st.integers(1, 3), min_size=1),
+    at=st.sampled_from(sorted(AUDIENCE_1)),
+    goal=st.builds(Goal, st.sampled_from(["delay", "load"]), st.sampled_from([1.0, 50.0, 100.0])),
+    durable=st.booleans(),
+)
+def test_wherever_they_are_nothing_is_lost(
+    audience: dict[str, int], at: str, goal: Goal, durable: bool
+) -> None:
+    federation = federation_of(
+        FIGURE_1,
+        audience,
+        lambda: Grape(GrapeConfig(session=3, goal=goal, terms=ALWAYS)),
+        at,
+        durable=durable,
+    )
+    publish(federation, 13)
+    check_delivered(federation)
+    federation.check_tables()
+    loads = [
+        d.evidence["present"]["load_per_s"] for d in federation.decisions if d.kind != "outcome"
+    ]
+    if goal == LOAD:
+        # Everybody wants everything, so the load is the size of the tree between them all: never more than
+        # at first.
+        assert loads[-1] <= loads[0] + 1e-6
