@@ -61,7 +61,8 @@ def test_a_broker_bears_it(durable: bool, count: int) -> None:
     assert report.exchanged > 10
     # They were heard, not just turned away.
     assert report.refused > 0.4 * report.connections
-    assert report.requests_refused > 0.2 * report.connections
+    if not durable:  # else refusals wait for the disk, and who hangs up meanwhile hears none
+        assert report.requests_refused > 0.2 * report.connections
     assert report.reasons > 20
 
 
