@@ -76,7 +76,7 @@ class Collecting:
                 f" {neighbour} {request.count}"
             )
             answer = TraceInformationAnswer(publisher, first, (), objection)
-            self._around.tell(neighbour, body_of(answer), _cause(publisher))
+            self._around.tell(neighbour, body_of(answer), f"TIA of {publisher}")
             return
         if session is None:  # it has begun after the session
             session = Session(first, neighbour, False, now, now, is_whole=False)
@@ -89,7 +89,7 @@ class Collecting:
         self._collections[publisher] = Collection(session, now, upstream, waiting, [own])
         request = TraceInformationRequest(publisher, session.first, self._count)
         for neighbour in waiting:
-            self._around.tell(neighbour, body_of(request), _cause(publisher), behind=True)
+            self._around.tell(neighbour, body_of(request), f"TIR of {publisher}", behind=True)
         if waiting:
             self._around.set_timer(TIMER + publisher, self._timeout_s)
         else:
@@ -148,11 +148,7 @@ class Collecting:
         answer = TraceInformationAnswer(
             publisher, collection.session.first, answers, collection.objection
         )
-        self._around.tell(collection.upstream, body_of(answer), _cause(publisher))
+        self._around.tell(collection.upstream, body_of(answer), f"TIA of {publisher}")
 
 
 NO_LOAD = LoadIndices(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
-
-
-def _cause(publisher: str) -> str:
-    return f"a trace session of {publisher}"

@@ -168,7 +168,7 @@ class Groups:
             return
         request = SessionRequest(publisher, (self._around.broker,))
         upstream = self._heard[publisher].upstream
-        self._around.tell(upstream, body_of(request), f"where is {publisher}?")
+        self._around.tell(upstream, body_of(request), f"the last session of {publisher}?")
 
     def asked(self, neighbour: str, request: SessionRequest) -> None:
         """A request on its way: answer it if the publisher is here, else send it on."""
@@ -178,7 +178,7 @@ class Groups:
             self.answered(replace(whole, path=request.path))
         elif heard is not None and not heard.from_client and heard.upstream != neighbour:
             onward = replace(request, path=(self._around.broker, *request.path))
-            self._around.tell(heard.upstream, body_of(onward), f"where is {publisher}?")
+            self._around.tell(heard.upstream, body_of(onward), f"the last session of {publisher}?")
 
     def answered(self, answer: SessionAnswer) -> None:
         """On its way back, or here."""

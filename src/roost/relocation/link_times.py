@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 KEPT = 4
 # A neighbour that has never answered is asked again sooner.
 SOON_S = 1.0
-CAUSE = "how long is this link?"
+CAUSE = "the length of this link"
 
 
 class LinkTimes:

@@ -159,7 +159,7 @@ class Pop(Module):
             return
         subscribers = pending.local + sum(pending.downstream.values())
         result = TraceResult(publisher, sequence, subscribers, pending.hops)
-        self._around.tell(pending.upstream, body_of(result), f"a trace of {publisher}:{sequence}")
+        self._around.tell(pending.upstream, body_of(result), f"TRM of {publisher}:{sequence}")
 
     # --- phase 2: asking ----------------------------------------------------------------------------
 
@@ -174,10 +174,9 @@ class Pop(Module):
 
     def _step(self, request: Request, profile: Profile) -> None:
         step = next_step(request, self._around.broker, profile)
-        cause = f"where should {request.publisher} be?"
         if isinstance(step, Forward):
             note = RelocationRequest(step.request)
-            self._around.tell(step.neighbour, body_of(note), cause)
+            self._around.tell(step.neighbour, body_of(note), f"RRM of {request.publisher}")
         elif isinstance(step, Answered):
             answer = msgspec.structs.replace(request, path=step.path)
             self._answer(RelocationAnswer(answer, self._around.address, request.path))
@@ -188,8 +187,7 @@ class Pop(Module):
         """On its way back, or here."""
         if answer.back:
             onward = msgspec.structs.replace(answer, back=answer.back[1:])
-            cause = f"where should {answer.request.publisher} be?"
-            self._around.tell(answer.back[0], body_of(onward), cause)
+            self._around.tell(answer.back[0], body_of(onward), f"RAM of {onward.request.publisher}")
         else:
             self._decide(answer)
 
