@@ -195,7 +195,7 @@ async def test_a_client_is_sent_elsewhere() -> None:
         assert got == list(range(300))
         await until(lambda: not first.shell.machine.sessions)
         assert client._line is not None
-        assert len(client._line.pauses_s) == 1
+        assert len(client.pauses_s) == 1
 
 
 @in_loop

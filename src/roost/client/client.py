@@ -93,6 +93,11 @@ class Client:
         return self._target.url
 
     @property
+    def pauses_s(self) -> Sequence[float]:
+        """Of each move to another broker (the last 1,000): how long events were kept back."""
+        return () if self._line is None else tuple(self._line.pauses_s)
+
+    @property
     def unacknowledged(self) -> int:
         """How many events the broker has not acknowledged."""
         return 0 if self._publishing is None else self._publishing.unacknowledged

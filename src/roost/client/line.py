@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -54,6 +55,8 @@ REFUSED_S = 60.0
 CLOSE_S = 1.0
 # How long to say goodbye when something has gone wrong already.
 HASTE_S = 1.0
+# Moves whose pauses are remembered.
+MOVES_KEPT = 1_000
 # How often those who wait look whether they wait in vain.
 LOOK_S = 0.5
 
@@ -120,7 +123,8 @@ class Line:
         self._open: dict[int, Connection] = {}  # by id; two while the client moves
         self._connections: set[Connection] = set()  # also those that are closing
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self.pauses_s: list[float] = []  # of each move: how long events were kept back
+        # Of each move: how long events were kept back.
+        self.pauses_s: deque[float] = deque(maxlen=MOVES_KEPT)
         self._attempts = 0  # in vain, since it was last attached
         self._why = "no answer"  # the last time that it was in vain
         self._attached_at: float | None = None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -354,6 +354,11 @@ class SyncClient:
     def state(self) -> State:
         """See `Client.state`."""
         return self._client.state
+
+    @property
+    def pauses_s(self) -> Sequence[float]:
+        """See `Client.pauses_s`."""
+        return self._client.pauses_s
 
     @property
     def unacknowledged(self) -> int:

@@ -100,6 +100,12 @@ class Figures(Collector):
             yield _gauge(name, help_, status[key])
         yield from _of_process(status["load"])
         yield from _of_links(status["links"])
+        decisions = CounterMetricFamily(
+            "roost_decisions", "What optimisers have decided.", labels=["module", "kind"]
+        )
+        for labels, count in server.optimisers.counts.items():
+            decisions.add_metric(labels, count)
+        yield decisions
         if server._store is not None:
             for name, (key, help_) in STORE_COUNTERS.items():
                 yield _counter(name, help_, getattr(server._store.counters, key))

@@ -7,7 +7,7 @@ runs. The last decisions are kept in memory, for `roost decisions`; a trace has 
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -54,6 +54,7 @@ class Optimisers:
         )
         self._settings = settings
         self.decisions: deque[Decided] = deque(maxlen=DECISIONS_KEPT)
+        self.counts: Counter[tuple[str, str]] = Counter()  # of all decisions: (module, kind)
 
     def begin(self, shell: Shell) -> None:
         """Before the broker starts: which of them run, by the settings."""
@@ -77,6 +78,7 @@ class Optimisers:
 
     def decided(self, record: Record) -> None:
         self.decisions.append(Decided(time.time(), record.decision))
+        self.counts[record.decision.module, record.decision.kind] += 1
 
 
 def decided_dict(decided: Decided) -> dict[str, Any]:
