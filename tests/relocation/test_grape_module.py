@@ -198,22 +198,39 @@ def test_brokers_that_count_otherwise_say_so() -> None:
     assert decision.evidence["why"] == "B2 traces 3 publications a session, B1 2"
 
 
-def test_links_are_measured_and_asked_again_until_they_answer() -> None:
+def sample(federation: Federation) -> None:
+    """Every broker samples its load."""
+    for broker in federation.brokers:
+        federation.handle(broker, ev.LoadSampled(NO_LOAD))
+
+
+def test_a_link_is_measured_by_one_end_for_both() -> None:
     """Before a link is up nothing can be asked; with every sample of the load there is a chance."""
     federation = figure_1(link_period_s=60.0)
     assert not notes(federation, LinkPing)
-    everywhere = {(a, b) for edge in FIGURE_1 for a, b in (edge, edge[::-1])}
-    for seconds, times in ((2.0, 1), (2.0, 1), (60.0, 2)):
+    # Asked twice at first, so that the other end hears what was found; then once a period.
+    for seconds, times in ((2.0, 1), (2.0, 2), (2.0, 2), (60.0, 3)):
         federation.advance(seconds)
-        for broker in federation.brokers:
-            federation.handle(broker, ev.LoadSampled(NO_LOAD))
+        sample(federation)
+        federation.now += 0.25  # what is on the way takes that long
         federation.settle()
         asked = [(who, to) for who, to, _ in notes(federation, LinkPing)]
-        assert sorted(asked) == sorted(times * list(everywhere))
-    module = module_at(federation, "B1")
-    module._links.answered("B2", LinkPong(federation.now - 0.5), federation.now)
-    assert module._links.one_way_s("B2") == 0.0  # the shortest of the last few
-    assert module._links.one_way_s("nobody") == 0.0
+        assert sorted(asked) == sorted(times * list(FIGURE_1))
+    for a, b in FIGURE_1:
+        for here, there in ((a, b), (b, a)):
+            assert module_at(federation, here)._links.one_way_s(there) == 0.125
+    assert module_at(federation, "B1")._links.one_way_s("nobody") == 0.0
+
+
+def test_of_the_last_few_times_the_shortest_counts() -> None:
+    federation = figure_1()
+    links = module_at(federation, "B1")._links
+    for seconds in (9.0, 4.0, 2.0, 6.0):
+        links.answered("B2", LinkPong(federation.now - seconds), federation.now)
+    assert links.one_way_s("B2") == 1.0
+    for _ in range(4):
+        links.answered("B2", LinkPong(federation.now - 5.0), federation.now)
+    assert links.one_way_s("B2") == 2.5  # the shortest was long ago
 
 
 # --- deciding ---------------------------------------------------------------------------------------

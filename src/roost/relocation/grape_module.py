@@ -61,8 +61,8 @@ class GrapeConfig(Struct, frozen=True, kw_only=True):
     terms: Terms = Terms()
     # A collection, or a client that is asked for round trips, may take so long.
     timeout_s: float = 10.0
-    # How often a broker measures its links.
-    link_period_s: float = 60.0
+    # How often links are measured.
+    link_period_s: float = 300.0
     # Whether clients are asked how far they are from the candidates.
     round_trips: bool = True
     # Whether subscribers move, too; how often a broker decides for a group, and where there is no room.

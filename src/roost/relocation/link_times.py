@@ -1,7 +1,9 @@
-"""How long the links of a broker are: it asks its neighbours for an answer now and then.
+"""How long the links of a broker are: now and then one end asks the other for an answer.
 
 A note goes ahead of data, so that queues add little to its round trip; of the last few the shortest is taken,
-which they have added least to.
+which they have added least to. Of the two ends the one whose name comes first asks, and says with each
+question what it has found so far: a link is measured once for both. A second question follows close on
+the first, to tell its answer.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ if TYPE_CHECKING:
     from roost.broker.module import Surroundings
 
 KEPT = 4
-# A neighbour that has never answered is asked again sooner.
+# A neighbour that has not answered, or not been told, is asked again sooner.
 SOON_S = 1.0
+TOLD_AFTER = 2
 CAUSE = "the length of this link"
 
 
@@ -32,14 +35,19 @@ class LinkTimes:
     def ask(self, now: float) -> None:
         """Those whose turn it is."""
         for neighbour in self._around.neighbours:
-            asked = self._asked.get(neighbour)
-            wait_s = self._period_s if neighbour in self._times else SOON_S
+            if neighbour < self._around.broker:
+                continue  # it asks us
+            asked, times = self._asked.get(neighbour), self._times.get(neighbour, ())
+            wait_s = self._period_s if len(times) >= TOLD_AFTER else SOON_S
             if asked is None or now - asked >= wait_s:
                 self._asked[neighbour] = now
-                self._around.tell(neighbour, body_of(LinkPing(now)), CAUSE)
+                ping = LinkPing(now, min(times, default=-1.0))
+                self._around.tell(neighbour, body_of(ping), CAUSE)
 
     def asked(self, neighbour: str, ping: LinkPing) -> None:
-        """Somebody else wants to know."""
+        """Somebody else wants to know, and tells what it has found."""
+        if ping.found_s >= 0:
+            self._times[neighbour] = deque([ping.found_s])
         self._around.tell(neighbour, body_of(LinkPong(ping.at)), CAUSE)
 
     def answered(self, neighbour: str, pong: LinkPong, now: float) -> None:

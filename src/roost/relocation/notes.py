@@ -60,6 +60,7 @@ class LinkPing(Struct, frozen=True, array_like=True, tag=5):
     """To be answered at once."""
 
     at: float
+    found_s: float  # the round trip that was found so far; negative: none
 
 
 class LinkPong(Struct, frozen=True, array_like=True, tag=6):
