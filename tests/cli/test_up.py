@@ -38,7 +38,8 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_a_federation_from_start_to_end(roost: Roost, state: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as bystander:
-        ran = roost("up", "chain", "--brokers", "3", "--json")
+        optimise = ("--optimise", "grape", "--goal", "load100", "--observe")
+        ran = roost("up", "chain", "--brokers", "3", *optimise, "--json")
         assert (ran.code, ran.err) == (0, "")
         assert ran.json["links"] == [["B0", "B1"], ["B1", "B2"]]
         pids = [broker["pid"] for broker in ran.json["brokers"]]
@@ -49,6 +50,9 @@ def test_a_federation_from_start_to_end(roost: Roost, state: Path) -> None:
         assert [(x["broker"], x["pid"]) for x in ran.json["brokers"]] == list(
             zip(["B0", "B1", "B2"], pids, strict=True)
         )
+        modules = [x["modules"] for x in ran.json["brokers"]]
+        assert modules == [{"grape": "observing", "pop": "off"}] * 3
+        assert 'priority = "load"\nweight = 100.0\n' in (state / "B0.toml").read_text()
         links = [x["links"] for x in ran.json["brokers"]]
         assert [list(each) for each in links] == [["B1"], ["B0", "B2"], ["B1"]]
         assert all(link["up"] for each in links for link in each.values())

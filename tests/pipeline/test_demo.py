@@ -1,23 +1,72 @@
-"""The part of `roost demo` that runs on Spark."""
+"""`roost demo` for real: brokers and clients on sockets, a workload and a comparison by Spark."""
 
 from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from pyspark.sql import SparkSession
 
+from roost.bench.demo.plan import audiences_in
 from roost.cli import demo_pipeline
 from roost.cli.console import people
+from roost.pipeline.lake import Lake
+from roost.simulation.topologies import balanced_tree
+from tests.cli.support import make_roost
 
 
 @pytest.mark.usefixtures("spark")
+def test_a_federation_rearranges_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "shown"
+    ran = make_roost(capsys, monkeypatch)("demo", "--fast", "--json", "--out", out)
+    shown = ran.json
+    checks = shown["checks"]
+    assert checks["delivered"] > 1_000
+    assert [checks[x] for x in ("lost", "doubled", "reordered", "unwanted")] == [0] * 4
+    assert shown["config"]["brokers"] == 15
+    # How long something takes is the machine's business; how many messages it takes is ours.
+    *rates, delay = shown["claims"]
+    assert [claim["holds"] for claim in rates] == [True, True]
+    assert ran.code == (0 if delay["holds"] else 1)
+    before, after = shown["results"]["before"], shown["results"]["after"]
+    assert before["other_per_s"] < 1
+    assert before["hops"] > 5
+    assert after["hops"] < 2
+    # Everybody went to its own audience.
+    audiences = audiences_in(balanced_tree(15))
+    places = {move["publisher"]: move["to"] for move in shown["moves"]}
+    assert [places[f"P{n}"] in audience for n, audience in enumerate(audiences, 1)] == [True] * 8
+    for words in (
+        "GRAPE is off",
+        "P1 would move from B11 to ",
+        "P1 moves from B11 to ",
+        "0 lost, 0 doubled, 0 reordered",
+    ):
+        assert words in ran.err
+    ElementTree.parse(shown["picture"])
+    assert Path(shown["picture"]).parent == out
+    assert {table.table for table in Lake(out / "traces").tables("demo")} >= {"decisions", "links"}
+    assert multiprocessing.active_children() == []
+    # It was somebody else's session.
+    assert SparkSession.getActiveSession() is not None
+
+    again = make_roost(capsys, monkeypatch)("demo", "--fast", "--out", out)
+    assert (again.code, again.out) == (2, "")
+    assert (
+        again.err == f"error: {out / 'before-after.svg'} is there already; choose another folder\n"
+    )
+
+
 def test_it_matches_in_bulk_and_says_how(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(demo_pipeline, "QUOTES", 500)
     monkeypatch.setattr(demo_pipeline, "SUBSCRIPTIONS", 100)
-    demo_pipeline.show_pipeline(people())
+    demo_pipeline.show(people(), spark)
     out = capsys.readouterr().out
     assert "500 quotes x 100 filters" in out
     assert "most of them for" in out
-    # It was somebody else's session.
-    assert SparkSession.getActiveSession() is not None

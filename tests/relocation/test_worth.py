@@ -30,7 +30,7 @@ def choice(
 def test_load_in_messages() -> None:
     verdict = worth(choice("load", load=(50.0, 40.0)), 5, terms=FREE)
     assert verdict == Verdict(
-        True, 1000.0, 30.0, "messages", "saves 1000 messages in 100 s and costs 30"
+        True, 1000.0, 30.0, "messages", "saves 1,000 messages in 100 s and costs 30"
     )
 
 

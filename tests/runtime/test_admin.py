@@ -252,12 +252,23 @@ def test_a_client_is_asked_to_move() -> None:
     async def work(started: Broker) -> None:
         peer = await PlainPeer.connect(HOST, started.server.port)
         await peer.attach("c1")
-        order = {"client": "c1", "broker": "B2"}
-        assert (await started.post("/redirect", order)).json == {**order, "sessions": 1}
-        assert await peer.next(Redirect) == Redirect("B2", "an operator asks for it")
+        # A neighbour that it dials has a name here; of all others only the address will do.
+        for broker, address in (("B2", "b2.example:7411"), ("[::1]:7411", "[::1]:7411")):
+            order = {"client": "c1", "broker": broker}
+            assert (await started.post("/redirect", order)).json == {**order, "sessions": 1}
+            assert await peer.next(Redirect) == Redirect(address, "an operator asks for it")
+        for broker, message in {
+            "B1": "where 'B1' is, nobody here knows; expected host:port, or a neighbour that",
+            "B7": "where 'B7' is, nobody here knows",
+            "B0": "it is at B0; expected another broker",
+            f"{HOST}:{started.server.port}": "; expected another broker",
+        }.items():
+            answer = await started.post("/redirect", {"client": "c1", "broker": broker})
+            assert answer.status == 400
+            assert message in answer.json["error"]
         await peer.close()
 
-    check(work)
+    check(work, links=LinksTable(neighbours={"B1": "", "B2": "b2.example:7411"}))
 
 
 @pytest.mark.parametrize(
@@ -281,6 +292,10 @@ def test_a_client_is_asked_to_move() -> None:
         ("/redirect", {"client": "c1"}, 400, "missing required field `broker`"),
         ("/redirect", {"client": "", "broker": "B1"}, 400, "length >= 1 - at `$.client`"),
         ("/redirect", {"client": "c1", "broker": "B1"}, 404, "there is no client 'c1' at this"),
+        ("/module", {"module": "x", "state": "off"}, 404, "no module 'x'; expected grape or pop"),
+        ("/module", {"module": "grape", "state": "on"}, 400, "Invalid enum value 'on' - at `$.st"),
+        ("/module", {"module": "grape"}, 400, "missing required field `state`; expected {"),
+        ("/decisions?limit=1001", None, 400, "expected a whole number from 1 to 1,000"),
         ("/sessions?limit=0", None, 400, "limit is '0'; expected a whole number from 1 to 10,000"),
         ("/sessions?limit=%E0%A5%A8", None, 400, "expected a whole number"),
         ("/nothing", None, 404, "Not Found"),

@@ -110,7 +110,7 @@ def test_names_that_are_no_names_of_files(tmp_path: Path, stand_in: Callable[...
 
 def test_ports_from_a_base(tmp_path: Path, stand_in: Callable[..., None]) -> None:
     stand_in(SLEEPER)
-    base = federation._ports(1, None)[0]
+    base = federation.free_ports(1)[0]
     found = start(tmp_path, ["B0", "B1"], [("B0", "B1")], base_port=base)
     assert [x.port for x in found.members] == [base, base + 2]
     assert [x.admin_port for x in found.members] == [base + 1, base + 3]

@@ -229,7 +229,7 @@ def test_tokens_are_random_and_hashes_salted() -> None:
         ("alice", "wrong", False),
         ("alice", "", False),
         ("alice", "\ud800", False),
-        ("alice", HASH, False),
+        pytest.param("alice", HASH, False, id="alice-its hash-False"),
         ("bob", "right", False),
         ("", "", False),
         ("machine", "", False),

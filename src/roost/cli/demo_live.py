@@ -1,93 +1,129 @@
-"""The parts of `roost demo` that run for real: broker processes in a federation, and killed ones."""
+"""The main part of `roost demo`: a live federation, GRAPE at work in it, and what came of that."""
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from rich.console import Console
 
-    from roost.client import Client
+    from roost.bench.demo.plan import Plan
+    from roost.bench.demo.report import Report
+    from roost.bench.demo.run import Played, Stage
 
-# A tree: B0 over B1 and B2, B1 over B3 and B4, B2 over B5 and B6.
-BROKERS = [f"B{number}" for number in range(7)]
-LINKS = [(f"B{(number - 1) // 2}", f"B{number}") for number in range(1, 7)]
-PUBLISHER_AT, SUBSCRIBER_AT = "B3", "B6"
-EVENTS = 2_000
-FILTER = "class = 'STOCK' and volume > 300000"
-KILLS = 2
-CHAOS_EVENTS = 20_000
+TITLE = "A live federation that rearranges itself"
 
 
-def show_federation(console: Console) -> None:
-    """Seven processes, linked as a tree, and events from one leaf to another."""
-    from roost.runtime import federation
+def set_up(console: Console, lake: Path, *, fast: bool) -> Stage:
+    """The brokers begin to start; whoever gets them ends them."""
+    from roost.bench.demo.plan import BROKERS
+    from roost.bench.demo.run import FAST, USUAL, Stage
+    from roost.simulation.topologies import balanced_tree
 
-    console.print("Live: a federation of seven broker processes\n", style="bold")
-    console.print("            B0\n        B1      B2\n      B3  B4  B5  B6\n")
-    with tempfile.TemporaryDirectory(prefix="roost-demo-") as folder:
-        state = Path(folder) / "state"
-        began = time.monotonic()
-        running = federation.start(state, BROKERS, LINKS, title="demo")
-        console.print(f"    seven brokers are up and linked after {time.monotonic() - began:.1f} s")
-        try:
-            addresses = {member.name: f"roost://{member.address}" for member in running.members}
-            asyncio.run(cross(console, addresses[PUBLISHER_AT], addresses[SUBSCRIBER_AT]))
-        finally:
-            federation.end(state)
-    console.print()
+    announce(console, f"starting {BROKERS} brokers in the background ...")
+    return Stage(balanced_tree(BROKERS), FAST if fast else USUAL, lake)
 
 
-async def cross(console: Console, here: str, there: str) -> None:
-    """Publish at one broker, subscribe at another."""
-    import roost
+def announce(console: Console, what: str) -> None:
+    """What takes a while."""
+    console.print(what, style="dim")
 
-    async with roost.connect(there) as reader, roost.connect(here) as writer:
-        subscription = reader.subscribe(FILTER)
-        await subscription.ready()
-        publishing = asyncio.create_task(publish(writer))
-        numbers: list[int] = []
-        delays_ms: list[float] = []
-        async for event in subscription:
-            numbers.append(int(event["number"]))
-            delays_ms.append((time.time() - event.published_at) * 1e3)
-            if len(numbers) == EVENTS // 2:
-                break
-        await publishing
-    how = "each once and in order" if numbers == sorted(set(numbers)) else "NOT in order"
-    delays_ms.sort()
+
+def show(
+    console: Console, stage: Stage, spark: SparkSession, picture: Path, began: float
+) -> dict[str, Any]:
+    """From the workload to the picture; the facts of it."""
+    from roost.bench.demo.plan import plan_of
+    from roost.bench.demo.report import facts, report_of
+    from roost.cli.demo_view import View
+
+    plan = plan_of(spark, stage.longest_s)
+    announce(console, f"Spark has made it, {time.monotonic() - began:.1f} s after the start")
+    show_plan(console, plan)
+    with View(console) as view:
+        played = stage.play(plan, view.watch)
+    announce(console, "Spark reads what the brokers recorded ...\n")
+    report = report_of(spark, plan, played)
+    picture.write_text(picture_of(plan, report, played), "utf-8")
+    show_report(console, report, played, picture)
+    return {**facts(report, played, plan, time.monotonic() - began), "picture": str(picture)}
+
+
+def holds(shown: dict[str, Any]) -> bool:
+    """Whether the demo has shown what it is to show."""
+    checks = shown["checks"]
+    wrong = checks["lost"] + checks["doubled"] + checks["reordered"] + checks["unwanted"]
+    return not wrong and all(claim["holds"] for claim in shown["claims"])
+
+
+# --- what is said -----------------------------------------------------------------------------------
+
+
+def show_plan(console: Console, plan: Plan) -> None:
+    """Who is where."""
+    quotes = sum(len(publisher.events) for publisher in plan.publishers)
+    console.print(f"\n{TITLE}", style="bold")
     console.print(
-        f"    {PUBLISHER_AT} published {EVENTS:,} quotes; {SUBSCRIBER_AT}, four links away, wanted"
-        f" {FILTER!r}\n    and got {len(numbers):,}, {how}; half of them within"
-        f" {delays_ms[len(delays_ms) // 2]:.1f} ms"
+        f"  {len(plan.topology.brokers)} brokers linked as a tree, on real sockets;"
+        f" {len(plan.publishers)} publishers of stock quotes and {len(plan.subscribers)} subscribers.\n"
+        f"  {quotes:,} quotes and the filters are Spark's. Each publisher's subscribers are close to each"
+        " other,\n  and the publisher is at the other end of the tree. GRAPE is to find that out.\n"
     )
 
 
-async def publish(writer: Client) -> None:
-    for number in range(EVENTS):
-        volume = 250_000 if number % 2 else 400_000
-        await writer.publish({"class": "STOCK", "number": number, "volume": volume})
-        if number % 20 == 0:
-            await asyncio.sleep(0.005)  # a market, not a flood
-    await writer.flush()
+def show_report(console: Console, report: Report, played: Played, picture: Path) -> None:
+    """The table, the verdict, and where the picture is."""
+    from rich.table import Table
 
-
-def show_chaos(console: Console) -> None:
-    """Brokers are killed while events go through them."""
-    from roost.bench.chaos.run import run
-
-    console.print("Live: brokers with a store, killed under load\n", style="bold")
-    verdict = asyncio.run(run(7, kills=KILLS, stops=0, fills=0, events=CHAOS_EVENTS))
-    for done in verdict.rounds:
-        console.print(
-            f"    kill -9 of {done.round.broker}, started again"
-            f" after {done.round.lasts_s:.1f} s: events arrive everywhere {done.recovery_s:.1f} s later"
-        )
+    table = Table(
+        title="Before and after, computed by Spark from the brokers' traces", title_justify="left"
+    )
+    table.add_column("")
+    for name in ("before", "after", "change"):
+        table.add_column(name, justify="right")
+    for line in report.lines:
+        table.add_row(f"{line.what} ({line.unit})" if line.unit else line.what, *line.words)
+    console.print(table)
+    verdict, moves = played.judged.verdict, [m for m in played.scene.moves if m.acted]
     console.print(
-        f"    {verdict.acknowledged:,} events acknowledged, to {len(verdict.received)} durable"
-        f" subscribers: {verdict.lost} lost, {verdict.doubled} doubled, {verdict.reordered} out of order\n"
+        f"{len(moves)} moves. An oracle outside, which knows only what was published and who asked for"
+        f" what: of {verdict.published:,} events and {verdict.delivered:,} deliveries {verdict.lost} lost,"
+        f" {verdict.doubled} doubled, {verdict.reordered} reordered; none took longer than"
+        f" {played.judged.delay_max_ms:,.0f} ms.",
+        style="green" if verdict.clean else "red",
+    )
+    for claim in report.claims:
+        what = f"{claim.what} by {claim.ours:.0f} %, at least {claim.expected:.0f} % was promised"
+        if claim.holds:
+            console.print(f"  {what}", style="green")
+        else:
+            console.print(f"  {what}: NOT KEPT", style="red")
+    console.print(f"A picture of it: {picture}\n", soft_wrap=True)
+
+
+def picture_of(plan: Plan, report: Report, played: Played) -> str:
+    """With the audiences in colours."""
+    from roost.bench.demo.picture import Row, picture
+
+    # Two leaves below the same broker have one.
+    above = list(dict.fromkeys(upper for upper, _ in plan.audiences))
+    groups: dict[str, int] = {}
+    for publisher, audience in zip(plan.publishers, plan.audiences, strict=True):
+        groups |= dict.fromkeys((publisher.name, *audience), above.index(audience[0]))
+    rows = [
+        Row(f"{line.what} ({line.unit})".replace(" ()", ""), *line.words) for line in report.lines
+    ]
+    verdict = played.judged.verdict
+    return picture(
+        plan.topology,
+        groups,
+        report.halves,
+        rows,
+        TITLE,
+        f"{verdict.published:,} events, {verdict.delivered:,} deliveries: {verdict.lost} lost,"
+        f" {verdict.doubled} doubled, {verdict.reordered} reordered. Computed by Spark from the brokers'"
+        " traces.",
     )

@@ -1,8 +1,8 @@
-"""Which brokers a command is about, and what they say of themselves: for `status`, `top` and `trace`."""
+"""Which brokers a command is about, and what they say: for `status`, `trace`, `decisions` and others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
@@ -49,6 +49,11 @@ class Target(NamedTuple):
     name: str = ""  # as far as it is known before it is asked
     address: str = ""
     pid: int | None = None
+
+    @property
+    def label(self) -> str:
+        """What people know it by."""
+        return self.name or self.url
 
 
 class Fleet(NamedTuple):
@@ -163,6 +168,25 @@ def look(fleet: Fleet) -> list[Sight]:
         else:
             sights.append(Sight(target, None, str(answer), not isinstance(answer, NoAnswerError)))
     return sights
+
+
+def answers_of(
+    fleet: Fleet, path: str, body: object = None
+) -> Iterator[tuple[Target, dict[str, Any]]]:
+    """What each says, of those that do as they are told; at the end a UserError names the others."""
+    from roost.runtime.admin_client import AdminError, NoAnswerError, ask_all
+
+    answers = ask_all([target.url for target in fleet.targets], path, body, fleet.access)
+    problems = []
+    for target, answer in zip(fleet.targets, answers, strict=True):
+        if not isinstance(answer, AdminError):
+            yield target, answer
+        elif fleet.guessed and isinstance(answer, NoAnswerError):
+            nothing_there(answer)
+        else:
+            problems.append(f"{target.name} ({answer})" if target.name else str(answer))
+    if problems:
+        raise UserError("\n  ".join([f"{len(problems)} of {len(answers)} did not:", *problems]))
 
 
 def sight_of(target: Target, answer: Mapping[str, Any]) -> Sight:

@@ -14,10 +14,9 @@ from roost.cli.fleet import (
     StateOption,
     TokenOption,
     UserOption,
+    answers_of,
     fleet_of,
-    nothing_there,
 )
-from roost.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,16 +85,5 @@ def off(
 
 def tell(fleet: Fleet, order: Mapping[str, object], done: str) -> None:
     """Tells all brokers; an error names those that did not do it."""
-    from roost.runtime.admin_client import AdminError, NoAnswerError, ask_all
-
-    answers = ask_all([target.url for target in fleet.targets], "/trace", order, fleet.access)
-    problems = []
-    for target, answer in zip(fleet.targets, answers, strict=True):
-        if not isinstance(answer, AdminError):
-            typer.echo(f"{target.name or target.url} {done}")
-        elif fleet.guessed and isinstance(answer, NoAnswerError):
-            nothing_there(answer)
-        else:
-            problems.append(f"{target.name} ({answer})" if target.name else str(answer))
-    if problems:
-        raise UserError("\n  ".join([f"{len(problems)} of {len(answers)} did not:", *problems]))
+    for target, _ in answers_of(fleet, "/trace", order):
+        typer.echo(f"{target.label} {done}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -28,6 +29,7 @@ Examples:
   roost top
   roost down
   roost up sites.graphml --durable --state /tmp/sites
+  roost up tree --brokers 15 --optimise grape --goal load100 --observe
 """
 BROKERS = 3
 # Names that say all there is to say, together with a number of brokers.
@@ -67,12 +69,27 @@ def up(
         int | None,
         typer.Option(metavar="P", help="Ports from here on, two a broker. Else any free ones."),
     ] = None,
+    optimise: Annotated[
+        Literal["grape", "pop"] | None,
+        typer.Option(help="Publishers move to where their subscribers are."),
+    ] = None,
+    goal: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GOAL",
+            help="Of GRAPE: delay or load, and by how many % it comes first: load100, delay75.",
+        ),
+    ] = None,
+    observe: Annotated[
+        bool, typer.Option("--observe", help="It only says what it would do: `roost decisions`.")
+    ] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Start a federation of brokers on this machine, and wait until it is linked."""
     from roost.runtime.federation import start
 
     overlay = overlay_of(topology, brokers)
+    relocation = relocation_of(optimise, goal, observe=observe)
     if sys.stderr.isatty():
         print(f"starting {len(overlay.brokers)} brokers ...", file=sys.stderr)
     federation = start(
@@ -82,6 +99,7 @@ def up(
         title=topology,
         durable=durable,
         base_port=base_port,
+        relocation=relocation,
     )
     if json_:
         print_json(facts(federation, state))
@@ -142,6 +160,34 @@ def overlay_of_workload(path: Path) -> Topology:
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     return overlay
+
+
+# --- which optimiser --------------------------------------------------------------------------------
+
+_goal = re.compile(r"(delay|load)([0-9]{1,3})", re.ASCII).fullmatch
+
+
+def relocation_of(algorithm: str | None, goal: str | None, *, observe: bool) -> dict[str, object]:
+    """The table [relocation] that the command line asks for; empty if for none."""
+    if algorithm is None:
+        for option, given in (("--goal", goal is not None), ("--observe", observe)):
+            if given:
+                raise UserError(f"{option} goes with --optimise grape, which is not there")
+        return {}
+    table: dict[str, object] = {
+        "mode": "observing" if observe else "acting",
+        "algorithm": algorithm,
+    }
+    if goal is None:
+        return table
+    if algorithm != "grape":
+        raise UserError(f"--goal {goal}: POP has no goal; expected --optimise grape")
+    found = _goal(goal)
+    if found is None or int(found[2]) > 100:
+        raise UserError(
+            f"--goal {goal}; expected delay or load with 0 to 100 (%): load100, delay75"
+        )
+    return table | {"priority": found[1], "weight": float(found[2])}
 
 
 # --- what there is now ------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ from msgspec import Struct
 from roost.errors import UserError
 from roost.relocation.choosing import Choice, Metric
 
+# From here on digits behind the point say nothing.
+READABLE = 1_000
 UNITS = {"load": "messages", "delay": "s of delivery"}
 
 
@@ -98,7 +100,7 @@ def _verdict(
     terms: Terms,
 ) -> Verdict:
     unit = UNITS[metric]
-    found = f"saves {saving:.4g} {unit} in {terms.horizon_s:g} s and costs {cost:.4g}"
+    found = f"saves {_amount(saving)} {unit} in {terms.horizon_s:g} s and costs {_amount(cost)}"
     pays = False
     if since_move_s is not None and since_move_s < terms.rest_s:
         reason = f"it moved {since_move_s:.4g} s ago and rests for {terms.rest_s:g} s"
@@ -110,3 +112,8 @@ def _verdict(
     else:
         pays, reason = True, found
     return Verdict(pays, saving, cost, unit, reason)
+
+
+def _amount(value: float) -> str:
+    """A number as people read it."""
+    return f"{value:,.0f}" if value >= READABLE else f"{value:.4g}"

@@ -5,7 +5,8 @@
     GET  /metrics    the same for Prometheus
     GET  /sessions   its clients, a page at a time: ?limit=100&after=NAME
     POST /trace      {"on": true, "folder": "/var/traces", "run": "monday"}, {"on": false}
-    POST /redirect   {"client": "c1", "broker": "B2"}: asks a client to move
+    POST /redirect   {"client": "c1", "broker": "b2.example:7411"}: asks a client to move; to an address, or a
+                     neighbour that this broker dials, by its name
     GET  /decisions  what the optimisers have decided last, the newest last (?limit=100)
     POST /module     {"module": "grape", "state": "observing"}: off, observing or acting
 
@@ -48,6 +49,7 @@ from roost.broker.events import ClientRedirected
 from roost.broker.module import ModuleState
 from roost.errors import UserError
 from roost.language.literals import abbreviate
+from roost.runtime.config import address_of
 from roost.runtime.metrics import CONTENT_TYPE, Figures, metrics_text
 from roost.runtime.optimisers import DECISIONS_KEPT, decided_dict
 from roost.runtime.security import Users
@@ -229,19 +231,31 @@ class Admin:
             raise HTTPException(
                 404, f"there is no client {abbreviate(wanted.client)!r} at this broker"
             )
-        if wanted.broker == self._broker.name:
+        if wanted.broker in (self._broker.name, machine.address):
             raise HTTPException(400, f"it is at {wanted.broker}; expected another broker")
         who = getattr(request.state, "principal", "") or "an operator"
-        self._broker.shell.handle(
-            ClientRedirected(wanted.client, wanted.broker, f"{who} asks for it")
-        )
+        address = self._address_of(wanted.broker)
+        self._broker.shell.handle(ClientRedirected(wanted.client, address, f"{who} asks for it"))
         return _json({"client": wanted.client, "broker": wanted.broker, "sessions": len(sessions)})
+
+    def _address_of(self, broker: str) -> str:
+        """Where clients find a broker: it is said, or one of our settings. A client knows no names."""
+        address = self._broker.config.links.neighbours.get(broker) or broker
+        try:
+            address_of(address)
+        except ValueError:
+            what = f"where {abbreviate(broker)!r} is, nobody here knows"
+            raise HTTPException(
+                400, f"{what}; expected host:port, or a neighbour that this broker dials"
+            ) from None
+        return address
 
     async def _decisions(self, request: Request) -> Response:
         kept = self._broker.optimisers.decisions
         limit = _number(request, "limit", DECISIONS_A_PAGE, DECISIONS_KEPT)
         last = islice(kept, max(0, len(kept) - limit), None)
-        return _json({"decisions": [decided_dict(decided) for decided in last]})
+        decisions = [decided_dict(decided) for decided in last]
+        return _json({"broker": self._broker.name, "decisions": decisions})
 
     async def _module(self, request: Request) -> Response:
         wanted = await _body(request, ModuleRequest, '{"module": "grape", "state": "observing"}')

@@ -43,6 +43,7 @@ Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 SomeSeconds = Annotated[float, Meta(gt=0, le=1e9)]
 Rate = Annotated[float, Meta(ge=0, le=1e9)]
 Percent = Annotated[float, Meta(ge=0, le=100)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 Name = Annotated[str, Meta(min_length=1, max_length=DEFAULT_LIMITS.name_length_max)]
 # Relative to the file that says it; "" is none.
 File = Annotated[str, Meta(extra={"file": True})]
@@ -329,7 +330,7 @@ class RelocationTable(Table, frozen=True, kw_only=True):
         SomeSeconds, why("A move has to pay within this time, for which statistics are trusted.")
     ] = Terms().horizon_s
     margin: Annotated[Rate, why("How many times its cost it has to save by then.")] = Terms().margin
-    share_min: Annotated[Rate, why("... and what share of what there is now, 0 to 1.")] = (
+    share_min: Annotated[Share, why("... and what share of what there is now, 0 to 1.")] = (
         Terms().share_min
     )
     rest_s: Annotated[Seconds, why("How long a client stays after a move.")] = Terms().rest_s

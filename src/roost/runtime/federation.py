@@ -24,7 +24,7 @@ import re
 import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -99,8 +99,12 @@ def start(
     title: str = "",
     durable: bool = False,
     base_port: int | None = None,
+    relocation: Mapping[str, object] | None = None,
 ) -> Federation:
-    """Start these brokers, and return when all of them are well and linked. Else none is left running."""
+    """Start these brokers, and return when all of them are well and linked. Else none is left running.
+
+    `relocation` is that table of their settings, the same for all.
+    """
     if not 1 <= len(brokers) <= BROKERS_MAX:
         raise UserError(f"{len(brokers):,} brokers; expected 1 to {BROKERS_MAX}, each is a process")
     with _locked(state, make=True):
@@ -113,7 +117,7 @@ def start(
             )
         (state / RECORD).unlink(missing_ok=True)
         federation = _planned(brokers, links, title, durable, base_port)
-        _write_configs(state, federation)
+        _write_configs(state, federation, relocation or {})
         try:
             federation = _started(state, federation)
             _wait_until_linked(state, federation)
@@ -195,7 +199,7 @@ def _first_outgoing_port() -> int:
         return 32_768  # as it is unless somebody has changed it
 
 
-def _write_configs(state: Path, federation: Federation) -> None:
+def _write_configs(state: Path, federation: Federation, relocation: Mapping[str, object]) -> None:
     addresses = {member.name: member.address for member in federation.members}
     neighbours: dict[str, dict[str, str]] = {member.name: {} for member in federation.members}
     for called, dials in federation.links:
@@ -203,7 +207,7 @@ def _write_configs(state: Path, federation: Federation) -> None:
         neighbours[dials][called] = addresses[called]
     for member in federation.members:
         data = f"data/{member.config.removesuffix('.toml')}" if federation.durable else ""
-        tables: dict[str, dict[str, object]] = {
+        tables: dict[str, Mapping[str, object]] = {
             "broker": {
                 "name": member.name,
                 "host": member.host,
@@ -214,10 +218,12 @@ def _write_configs(state: Path, federation: Federation) -> None:
             },
             "links": {"neighbours": neighbours[member.name]},
             "admin": {"host": member.host, "port": member.admin_port},
+            "relocation": relocation,
         }
         lines = ["# Written by `roost up`, which writes it anew each time.\n"]
         for table, values in tables.items():
-            lines.append(f"\n[{table}]\n")
+            if values:
+                lines.append(f"\n[{table}]\n")
             lines += [f"{key} = {toml_value(value)}\n" for key, value in values.items()]
         (state / member.config).write_text("".join(lines), "utf-8")
 
