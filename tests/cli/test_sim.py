@@ -391,13 +391,34 @@ def test_random_scenarios(roost: Roost) -> None:
         "first": 2,
         "seeds": 3,
         "delivered": delivered["delivered"],
+        "moves": delivered["moves"],
         "failures": [],
     }
-    assert ran.out == (
-        f"3 scenarios, {delivered['delivered']:,} deliveries checked, no violations\n"
+    assert lines(ran)[-1] == (
+        f"3 scenarios, {delivered['delivered']:,} deliveries checked, no violations"
     )
     none = roost("sim", "fuzz", "--seeds", 1, "--profile", "none")
-    assert none.out.startswith("1 scenario, ")
+    assert lines(none)[-1].startswith("1 scenario, ")
+
+
+def test_as_many_scenarios_as_it_takes_for_so_many_moves(roost: Roost) -> None:
+    arguments = ("sim", "fuzz", "--profile", "moves", "--first", 5)
+    whole = roost(*arguments, "--moves", 60, "--json").json
+    assert whole["seeds"] > 1
+    assert whole["failures"] == []
+    moves = whole["moves"]
+    assert 60 <= moves["finished"]
+    assert 0 < moves["migrated"] <= moves["finished"]
+    # One less is not enough; and as many seeds give the same.
+    less = roost(*arguments, "--seeds", whole["seeds"] - 1, "--json").json
+    assert less["moves"]["finished"] < 60
+    shown = lines(roost(*arguments, "--seeds", whole["seeds"]))
+    assert shown[0].split() == ["moves", "finished", str(moves["finished"])]
+    assert shown[1].startswith(f"of these {moves['migrated']} migrated")
+    assert shown[2].split() == ["moves", "abandoned", str(moves["abandoned"])]
+    both = roost(*arguments, "--seeds", 1, "--moves", 5)
+    assert both.code == 2
+    assert "expected one of them" in both.err
 
 
 def test_several_processes_say_the_same(roost: Roost) -> None:

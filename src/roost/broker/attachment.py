@@ -219,7 +219,8 @@ class Attachment:
             self._client.command(SetTimer(self._acks_timer, config.ack_delay_s))
 
     def send_ack(self) -> None:
-        if self.connection is not None and self._unreported():
+        """Not while greeting: the greeting says it, and the answer may be that it is another session."""
+        if self.state == "attached" and self.connection is not None and self._unreported():
             self._client.command(Send(self.connection, self.channel.ack(self.done_with)))
 
     def handled(self, number: int) -> None:
@@ -244,6 +245,10 @@ class Attachment:
     def _put(self, frame: Frame) -> None:
         assert self.connection is not None
         self._client.command(Send(self.connection, frame))
+
+    def is_unheard(self, kind: type[Message]) -> bool:
+        """Whether the broker has not acknowledged a message of this kind, which is data."""
+        return any(type(frame.message) is kind for frame in self.channel.data.outbox)
 
     def subscribe(self, name: str, subscription: Subscription, cause: str) -> None:
         id_ = self._client.naming.subscription(name)

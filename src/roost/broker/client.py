@@ -41,6 +41,7 @@ from roost.broker.messages import (
     Message,
     Migrated,
     MigrationFailed,
+    Paused,
     PausePlease,
     Probe,
     Publication,
@@ -525,8 +526,12 @@ class Client:
             raise RemoteProtocolError(f"{type(message).__name__} is not for a client to hear")
 
     def _redirected(self, message: Redirect) -> None:
-        """To where we are, or are going, there is no way; a durable session is where its name is known."""
+        """To where we are, or are going, there is no way; a durable session is where its name is known.
+
+        The pause of a move that is off must not be taken for that of the next.
+        """
         busy = self._leaving or self.moving or self._settles_to_resume
+        busy = busy or self.home.is_unheard(Paused)
         if not busy and not self.config.durable and message.broker != self.broker:
             self.move = Move(self, message)
 

@@ -95,7 +95,7 @@ class Host:
 
     def tell(self, neighbour: str, body: bytes, cause: str, *, behind: bool = False) -> None:
         link = self._broker.links.get(neighbour)
-        if link is not None:
+        if link is not None and link.greeted:
             self._broker.tell(link, Note(self.module.name, body, cause, behind))
 
     def probe(self, client: str, addresses: Sequence[str]) -> bool:

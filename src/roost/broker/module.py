@@ -91,7 +91,10 @@ class Surroundings(Protocol):
     def unsubscribe(self, name: str) -> None: ...
 
     def tell(self, neighbour: str, body: bytes, cause: str, *, behind: bool = False) -> None:
-        """Send a note to the module of the same name at a neighbour; `behind` all data sent so far."""
+        """Send a note to the module of the same name at a neighbour; `behind` all data sent so far.
+
+        Nothing is kept for a neighbour that is away: what modules ask has had its time by then.
+        """
 
     def probe(self, client: str, addresses: Sequence[str]) -> bool:
         """Have a client measure how far brokers are; see `Module.probed`. False: it is not there."""

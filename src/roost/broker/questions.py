@@ -1,8 +1,8 @@
 """What the application wants to have settled, and which sessions have not said so yet.
 
-A client has one session, and asks there. While it moves it has two, and nobody knows which of them will be the
-one that counts: it asks both, and has its answer when both have given theirs. A session that is over, or said
-goodbye to, answers no more: then the other's word is enough, and if that was not asked, it is asked now.
+A client has one session, and asks there. While it moves it has two, and nobody knows which of them will be
+the one that counts: it asks both, and has its answer when both have given theirs. A session that is over, or
+said goodbye to, answers no more: then the other's word is enough, and if that was not asked, it is asked now.
 
 A broker that has forgotten the session has forgotten the question, too. The application hears of a new
 session (`attached`), and asks again.

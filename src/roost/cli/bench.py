@@ -10,6 +10,10 @@ import typer
 from roost.bench.sizes import (
     EVENTS,
     MATCH_RUNS,
+    MOVES,
+    MOVES_BROKERS,
+    MOVES_PUBLISHERS,
+    MOVES_RATE,
     PIPELINE_PUBLICATIONS,
     PIPELINE_STOCK_PUBLICATIONS,
     PIPELINE_STOCK_SUBSCRIPTIONS,
@@ -25,6 +29,7 @@ from roost.cli.console import people, print_json
 if TYPE_CHECKING:
     from roost.bench.report import Result, Table
 
+EXIT_VIOLATIONS = 1
 EXAMPLES = """\b
 Examples:
   roost bench
@@ -66,6 +71,16 @@ Examples:
   roost bench relocation --brokers 255 --json
 """
 
+MOVES_EXAMPLES = """\b
+Publishers move between the processes of a chain of brokers, while they publish to a subscriber at each.
+The exit code is 1 if any event was lost, doubled or reordered.
+
+\b
+Examples:
+  roost bench moves
+  roost bench moves --moves 1000 --brokers 3 --json
+"""
+
 PIPELINE_EXAMPLES = """\b
 Matches in bulk on Spark: broadcast gives every worker the whole index, partitioned divides it,
 join is plain Spark SQL. The first sizes are for the plans, those of stock for one large index.
@@ -102,6 +117,7 @@ def register(app: typer.Typer) -> None:
     bench.command("sim", epilog=SIM_EXAMPLES)(run_sim)
     bench.command("broker", epilog=BROKER_EXAMPLES)(run_broker)
     bench.command("connections")(run_connections)
+    bench.command("moves", epilog=MOVES_EXAMPLES)(run_moves)
     bench.command("pipeline", epilog=PIPELINE_EXAMPLES)(run_pipeline)
     bench.command("relocation", epilog=RELOCATION_EXAMPLES)(run_relocation)
     app.add_typer(bench, name="bench")
@@ -260,6 +276,31 @@ def run_connections(
     publish(result, bench.table(result), write, quiet=json_)
     if json_:
         print_json(result)
+
+
+def run_moves(
+    moves: Annotated[int, typer.Option(min=1, help="How many, of all publishers.")] = MOVES,
+    brokers: Annotated[int, typer.Option(min=2, help="In a chain.")] = MOVES_BROKERS,
+    publishers: Annotated[int, typer.Option(min=1, help="How many.")] = MOVES_PUBLISHERS,
+    rate: Annotated[
+        float, typer.Option(min=1.0, help="Events a second of each publisher.")
+    ] = MOVES_RATE,
+    seed: Seed = SEED,
+    json_: Json = False,
+    write: Write = None,
+) -> None:
+    """Measure live moves of publishers: how long they pause, and that nothing is lost."""
+    from roost.bench import moves as bench
+    from roost.bench.timing import progress
+
+    check_writable(write)
+    with progress() as say:
+        result = bench.run(moves, seed, say, brokers=brokers, publishers=publishers, rate=rate)
+    publish(result, bench.table(result), write, quiet=json_)
+    if json_:
+        print_json(result)
+    if not bench.is_clean(result):
+        raise typer.Exit(EXIT_VIOLATIONS)
 
 
 def run_relocation(

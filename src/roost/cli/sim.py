@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from roost.simulation.statements import Statement
 
 EXIT_VIOLATIONS = 1
+FUZZ_SEEDS = 300
 
 EXAMPLES = """\b
 Examples:
@@ -53,9 +55,11 @@ Examples:
   roost sim fuzz
   roost sim fuzz --first 300 --seeds 1000 --jobs 4 --save failed
   roost sim fuzz --first 134 --seeds 1 --story S3
+  roost sim fuzz --profile moves --moves 10000 --jobs 2
 """
 
 ProfileName = Literal["none", "network", "crash", "all"]
+FuzzProfileName = Literal["none", "network", "crash", "all", "moves"]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of all that the workload leaves open.")]
 Stories = Annotated[
@@ -203,9 +207,20 @@ def list_generators() -> None:
 
 
 def fuzz(
-    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="How many scenarios.")] = 300,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many scenarios; else 300.")
+    ] = None,
     first: Annotated[int, typer.Option(min=0, metavar="K", help="The first seed.")] = 0,
-    profile: Annotated[ProfileName, typer.Option(help="Which kinds of faults.")] = "all",
+    profile: Annotated[
+        FuzzProfileName,
+        typer.Option(help="Which kinds of faults; moves: all, while clients move all the time."),
+    ] = "all",
+    moves: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="M", help="As many scenarios as it takes for M moves to finish."
+        ),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, metavar="J", help="How many processes.")] = 1,
     save: Annotated[
         Path | None,
@@ -215,41 +230,51 @@ def fuzz(
     json_: Json = False,
 ) -> None:
     """Run random scenarios with faults, and check every delivery and table."""
-    from roost.cli import sim_report as report
-    from roost.simulation.campaign import campaign
+    from msgspec import to_builtins
 
-    if story and seeds > 1:
+    from roost.cli import sim_report as report
+    from roost.simulation.campaign import Campaign, campaign
+
+    if moves is not None and seeds is not None:
+        raise UserError("--seeds and --moves both say how many scenarios; expected one of them")
+    if story and seeds != 1:
         raise UserError("--story is for one seed; expected --seeds 1")
     if save is not None:
         make_folder(save)
-    wrong: list[Outcome] = []
-    delivered = 0
-    with report.progress("scenarios", seeds) as say:
-        for done, outcome in enumerate(campaign(range(first, first + seeds), profile, jobs), 1):
-            delivered += outcome.checks.delivered
-            if not outcome.checks.clean:
-                wrong.append(outcome)
-            say(done)
-    saved = {o.seed: save_scenario(o.seed, profile, save) for o in wrong if save is not None}
+    ran = Campaign()
+    if moves is None:
+        some = range(first, first + (seeds or FUZZ_SEEDS))
+        with report.progress("scenarios", len(some)) as say:
+            for outcome in campaign(some, profile, jobs):
+                ran.add(outcome)
+                say(ran.seeds)
+    else:
+        with report.progress("moves", moves) as say:
+            for outcome in campaign(count(first), profile, jobs):
+                ran.add(outcome)
+                say(ran.moves.finished)
+                if ran.moves.finished >= moves:
+                    break
+    saved = {o.seed: save_scenario(o.seed, profile, save) for o in ran.wrong if save is not None}
     if json_:
-        failures = [failure_json(o, profile, saved.get(o.seed)) for o in wrong]
         print_json(
             {
                 "profile": profile,
                 "first": first,
-                "seeds": seeds,
-                "delivered": delivered,
-                "failures": failures,
+                "seeds": ran.seeds,
+                "delivered": ran.delivered,
+                "moves": to_builtins(ran.moves),
+                "failures": [failure_json(o, profile, saved.get(o.seed)) for o in ran.wrong],
             }
         )
     else:
         console = people()
-        for outcome in wrong:
+        for outcome in ran.wrong:
             report.show_failure(console, outcome, replay(outcome, profile), saved.get(outcome.seed))
-        report.show_campaign(console, seeds, delivered, len(wrong))
+        report.show_campaign(console, ran)
         if seeds == 1:
-            tell_stories(first, profile, story or [o.subject for o in wrong if o.subject])
-    if wrong:
+            tell_stories(first, profile, story or [o.subject for o in ran.wrong if o.subject])
+    if ran.wrong:
         raise typer.Exit(EXIT_VIOLATIONS)
 
 

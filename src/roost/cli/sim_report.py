@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from roost.broker.story import Storybook
-from roost.simulation.campaign import Outcome
+from roost.simulation.campaign import Campaign, Outcome
 from roost.simulation.run import Checks
 from roost.simulation.summary import BROKER_COLUMNS, BrokerSummary, Summary
 
@@ -175,9 +175,21 @@ def show_failure(console: Console, outcome: Outcome, replay: str, saved: Path | 
         console.print(f"  saved:  {saved}", soft_wrap=True)
 
 
-def show_campaign(console: Console, seeds: int, delivered: int, wrong: int) -> None:
-    """The last line."""
-    what = f"{seeds:,} scenario{'s' if seeds > 1 else ''}, {delivered:,} deliveries checked"
+def show_campaign(console: Console, campaign: Campaign) -> None:
+    """How clients moved, and the last line."""
+    moves = campaign.moves
+    show_pairs(
+        console,
+        [
+            ("moves finished", f"{moves.finished:,}"),
+            ("of these", f"{moves.migrated:,} migrated their advertisements along the path"),
+            ("moves abandoned", f"{moves.abandoned:,}"),
+        ],
+    )
+    seeds, wrong = campaign.seeds, len(campaign.wrong)
+    what = (
+        f"{seeds:,} scenario{'s' if seeds > 1 else ''}, {campaign.delivered:,} deliveries checked"
+    )
     if wrong:
         console.print(f"{what}, violations in {wrong:,}", style="bold red")
     else:

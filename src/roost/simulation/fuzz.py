@@ -132,6 +132,8 @@ class Scenario:
             commit_ms=r.choice([0.0, 2.0, 20.0]),
             client_latency_ms=r.choice([0.0, 1.0, 10.0]),
             link_latency_ms=r.choice([0.0, 2.0, 20.0]),
+            # All that changes while a broker is down: above the bound its links would begin anew.
+            link_outbox_max=r.choice([1_000, 100_000]),
         )
 
     def _build(self) -> None:
