@@ -40,8 +40,12 @@ STRANGERS = {("runtime", "simulation"), ("simulation", "runtime")}
 # Packages of machines and decisions: all that is not determined comes to them as an argument.
 PROTOCOL_PACKAGES = HOUSE[: HOUSE.index("simulation")]
 
-# Modules that are started, not imported.
-ENTRY_POINTS = {"roost.cli.main"}
+# Modules that are started, or found by name, not imported.
+ENTRY_POINTS = {
+    "roost.cli.main",
+    "roost.experiments.relocation.cell",
+    "roost.pipeline.worker_daemon",
+}
 
 LINES_MAX = 700
 

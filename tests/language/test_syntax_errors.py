@@ -339,10 +339,10 @@ HUGE = {
 @pytest.mark.parametrize("name", HUGE)
 def test_huge_texts_are_refused_at_once(name: str) -> None:
     for parse in PARSERS:
-        started = time.perf_counter()
+        started = time.process_time()  # whatever else the machine does
         with pytest.raises(ParseError) as refused:
             parse(HUGE[name])
-        assert time.perf_counter() - started < 1
+        assert time.process_time() - started < 1
         assert len(str(refused.value)) < 1_000
 
 

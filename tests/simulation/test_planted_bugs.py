@@ -2,6 +2,7 @@
 
 A bug is caught at a seed if the scenario of that seed fails with it and holds without it; to fall over
 is to fail. Every bug has 300 seeds. SEEDS only says where it was caught before, which is tried first.
+That scenarios hold without any bug is tested in tests/faults/test_random_scenarios.py.
 
 Some bugs need a coincidence that random scenarios do not often come by. They have a workload each besides
 that brings it about.
@@ -24,13 +25,15 @@ from tests.scenarios.transcript import steps_of
 from tests.simulation.planted import BUGS
 
 SEEDS_MAX = 300
-CLEAN_SEEDS = 60
 
 SEEDS: dict[str, int] = {
-    "withdraws_before_it_announces": 41,
+    "withdraws_before_it_announces": 212,
+    "forgets_what_waited": 28,
     "restores_no_outbox": 35,
-    "moves_without_a_drain": 23,
     "forgets_to_unsubscribe_for_the_lost": 61,
+    "moves_without_a_drain": 262,
+    "migrates_ahead_of_events": 40,
+    "hands_out_what_is_held": 105,
     "loses_what_it_kept_back": 84,
 }
 
@@ -196,10 +199,3 @@ def test_a_planted_bug_is_caught_by_its_workload(name: str) -> None:
 
 def test_there_are_enough_bugs() -> None:
     assert len(LEFT_TO_CHANCE) >= 10
-
-
-@pytest.mark.parametrize("tenth", range(10))
-def test_without_a_bug_all_is_well(tenth: int) -> None:
-    for seed in range(tenth, CLEAN_SEEDS, 10):
-        checks = of_seed(seed)
-        assert checks.clean, f"seed {seed}: {checks.violations}"

@@ -84,7 +84,7 @@ class Pair(NamedTuple):
         (Delivery(quote(), (object(),)), 1),  # type: ignore[arg-type]
         (quote(), 2**64),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_what_a_record_can_not_hold(value: object) -> None:
     with pytest.raises(WireError, match="can't be written"):

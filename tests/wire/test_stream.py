@@ -63,10 +63,10 @@ def test_a_long_frame_byte_by_byte_takes_linear_time() -> None:
     frame = Frame(DATA, 1, quote(payload=bytes(400_000)))
     encoded = encode(frame)
     decoder = opened()
-    start = time.perf_counter()
+    start = time.process_time()
     received = [parcel for n in range(len(encoded)) for parcel in decoder.feed(encoded[n : n + 1])]
     # Half a second; copying all that was kept for each byte would take above ten.
-    assert time.perf_counter() - start < 6
+    assert time.process_time() - start < 6
     assert received == [frame]
 
 

