@@ -117,6 +117,12 @@ def _at_several(parts: Parts, x: int) -> list[Claim]:
             less(constant, DELAY, x, "delay_ms"),
             DELAY_LESS.get(x, 0.0),
         ),
+        at_least(
+            TIME,
+            f"delivery delay down, delay100, X = {x}, stationary traffic",
+            less(parts.stationary, DELAY, x, "delay_ms"),
+            DELAY_LESS.get(x, 0.0),
+        ),
         at_most(
             TIME,
             f"delivery delay above the optimum, delay100, X = {x}, stationary traffic",

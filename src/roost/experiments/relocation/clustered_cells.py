@@ -32,7 +32,7 @@ def grids(scale: Scale, given: Mapping[str, str]) -> list[Grid]:
         grid(scale, spread=spreads, variant=VARIANTS),
         grid(scale, spread=some, variant=VARIANTS, latencies=[wide_area]),
         grid(dense, spread=[1], variant=[BASELINE, LOAD]),
-        grid(scale, spread=spreads[1:], variant=[DELAY], order=["shuffled"]),
+        grid(scale, spread=spreads[1:], variant=[BASELINE, DELAY], order=["shuffled"]),
         grid(scale, spread=some, variant=VARIANTS, peak=[PEAK], arrivals=["random"]),
     ]
 
