@@ -33,7 +33,6 @@ def test_a_federation_rearranges_itself(
     assert [claim["holds"] for claim in rates] == [True, True]
     assert ran.code == (0 if delay["holds"] else 1)
     before, after = shown["results"]["before"], shown["results"]["after"]
-    assert before["other_per_s"] < 1
     assert before["hops"] > 5
     assert after["hops"] < 2
     # Everybody went to its own audience.
