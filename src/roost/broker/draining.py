@@ -73,6 +73,11 @@ class Draining:
         self._spread(Drain(id_, cause, "", self._neighbours(id_)))
 
     def marker(self, link: Link, marker: Marker) -> None:
+        if marker.id in self._drains:
+            # It is under way here, or has begun here: links were moved while it travelled. Whoever sent it
+            # a second way has nobody behind us to wait for.
+            self._echo(marker.id, marker.cause, link.name)
+            return
         others = tuple(name for name in self._neighbours(marker.id) if name != link.name)
         self._spread(Drain(marker.id, marker.cause, link.name, others))
 
@@ -115,11 +120,13 @@ class Draining:
             return
         self._forget(drain)
         if drain.parent:
-            hands_over = read_marker_id(drain.id)[0] == HAND_OVER
-            echo = (DrainEcho if hands_over else MarkerEcho)(drain.id, drain.cause)
-            self._tell(self._links[drain.parent], echo)
+            self._echo(drain.id, drain.cause, drain.parent)
         else:
             self._drained(drain.id)
+
+    def _echo(self, id_: str, cause: str, to: str) -> None:
+        hands_over = read_marker_id(id_)[0] == HAND_OVER
+        self._tell(self._links[to], (DrainEcho if hands_over else MarkerEcho)(id_, cause))
 
     def _keep(self, drain: Drain) -> None:
         self._drains[drain.id] = drain
