@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,7 +68,8 @@ class Driver:
         """Kill all of them at once; how many."""
         members = self._members()
         for pid in members:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # a worker that was about to end anyway
+                os.kill(pid, signal.SIGKILL)
         self._process.communicate()
         self._said.close()
         return len(members)
