@@ -68,7 +68,10 @@ def run_cell(work: Work, task: Task, cell: Cell) -> Result:
     reachable = work.folder.path.is_dir()
     tries = work.folder.begin(cell, worker) if reachable else 1
     began = perf_counter()
-    gc.freeze()  # what is there already is no garbage, and need not be searched for any
+    # What is there already is no garbage, and need not be searched for any. Where somebody has frozen things
+    # before us, they stay so: Spark's workers search for garbage after every task.
+    was_frozen = gc.get_freeze_count() > 0
+    gc.freeze()
     figures: dict[str, Value | None] = {}
     error = told = None
     try:
@@ -78,7 +81,8 @@ def run_cell(work: Work, task: Task, cell: Cell) -> Result:
         told = traceback.format_exc()
     # A world is full of cycles, and the next one needs the memory.
     gc.collect()
-    gc.unfreeze()
+    if not was_frozen:
+        gc.unfreeze()
     seconds = perf_counter() - began
     result = Result(
         cell=cell.id,
