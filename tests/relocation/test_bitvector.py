@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roost.relocation.bitvector import BITS_MAX, BitVector, counts, words_of
+from roost.relocation.bitvector import BITS_MAX, BitVector, counts, joined, words_of
 
 POSITIONS = st.sets(st.integers(0, 199))
 
@@ -24,6 +24,15 @@ def test_figure_3() -> None:
     assert [int(i in vector) for i in range(9)] == [1, 1, 0, 1, 0, 0, 0, 0, 1]
     assert vector.to_bytes() == bytes([0b0000_1011, 0b0000_0001])
     assert (vector.count(), len(vector)) == (4, 9)
+
+
+@given(st.lists(POSITIONS, max_size=4))
+def test_joined_they_stand_one_behind_the_other(parts: list[set[int]]) -> None:
+    whole = joined([BitVector(part).to_bytes() for part in parts], 200)
+    expected = {200 * number + i for number, part in enumerate(parts) for i in part}
+    assert positions(BitVector.from_bytes(whole)) == expected
+    with pytest.raises(ValueError, match="beyond the 200 publications"):
+        joined([b"", BitVector([200]).to_bytes()], 200)
 
 
 @given(POSITIONS, POSITIONS)

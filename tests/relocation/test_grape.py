@@ -147,3 +147,58 @@ def test_answers_that_cannot_be() -> None:
     negative = [replace(answers[0], deliveries=-1), *answers[1:]]
     with pytest.raises(BadAnswersError, match="negative"):
         choose_broker(negative, "R", Trace(6, 1.0), Goal())
+
+
+@given(worlds(), st.data())
+def test_a_broker_that_would_be_too_busy_is_no_candidate(world: World, data: st.DataObject) -> None:
+    """With the publisher there it receives all publications, and sends on what is wanted elsewhere."""
+    present = data.draw(st.sampled_from(world.names))
+    near = {a.broker: [n.broker for n in a.neighbours] for a in world.answers}
+
+    def towards(name: str) -> str:
+        """The neighbour on the way to the present broker."""
+        came_from = {present: ""}
+        for broker in (waiting := [present]):
+            for other in near[broker]:
+                if other not in came_from:
+                    came_from[other] = broker
+                    waiting.append(other)
+        return came_from[name]
+
+    def wanted(start: str, without: str) -> set[int]:
+        """The publications that are delivered at a broker and on, not through another."""
+        found = {i for i, clients in enumerate(world.deliveries[start]) if clients}
+        for other in near[start]:
+            if other != without:
+                found |= wanted(other, start)
+        return found
+
+    full = {}
+    answers = []
+    for answer in world.answers:
+        name = answer.broker
+        side = data.draw(st.sampled_from(["input", "output", "neither"]), label=name)
+        if name == present:
+            answers.append(replace(answer, input_utilisation=2.0))  # to stay is always possible
+            continue
+        more_in = PUBLICATIONS - len(wanted(name, towards(name)))
+        more_out = len(wanted(towards(name), name))
+        over = {"input": 0.0, "output": 0.0, side: 0.001}
+        answers.append(
+            replace(
+                answer,
+                matching_s=0.001,
+                sending_s=0.001,
+                input_utilisation=0.9 - 0.001 * more_in - 1e-9 + over["input"],
+                output_utilisation=0.9 - 0.001 * more_out - 1e-9 + over["output"],
+            )
+        )
+        if side != "neither":
+            full[name] = side
+    choice = choose_broker(answers, present, TRACE, Goal(), utilisation_max=0.9)
+    assert choice.candidates == len(world.names) - len(full)
+    assert choice.chosen.broker not in full
+    for candidate in choice.evidence:
+        if candidate.broker in full:
+            side = full[candidate.broker]
+            assert candidate.outcome == f"its {side} utilisation would be 0.90, above 0.9"

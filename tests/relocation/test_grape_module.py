@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from roost.broker.messages import Note, Probe, Probed, Publication
 from roost.broker.module import Visit
 from roost.language import Event
 from roost.relocation import Goal, Grape, GrapeConfig, Terms
+from roost.relocation.arrivals import SHOWN_AFTER_S
 from roost.relocation.bitvector import BitVector
 from roost.relocation.collecting import NO_LOAD
 from roost.relocation.notes import (
@@ -22,11 +24,13 @@ from roost.relocation.notes import (
     LinkPong,
     TraceInformationAnswer,
     TraceInformationRequest,
+    body_of,
 )
 from roost.relocation.sessions import PUBLISHERS_MAX, Sessions
 from tests.broker.kit import Federation
 from tests.relocation.federation import (
     AUDIENCE_1,
+    EVERYTHING,
     FIGURE_1,
     check_delivered,
     federation_of,
@@ -171,7 +175,7 @@ def _is_other(message: Any) -> bool:
 
 
 def test_a_broker_that_does_not_answer_costs_this_session_only() -> None:
-    federation = figure_1(timeout_s=5.0)
+    federation = figure_1(collection_s=5.0)
     publish(federation, 3, every_s=0.1)
     federation.hold_data.add(("B6", "B7"))
     publish(federation, 1, every_s=0.1)
@@ -180,6 +184,22 @@ def test_a_broker_that_does_not_answer_costs_this_session_only() -> None:
     federation.hold_data.clear()
     publish(federation, 4)
     assert [decision.evidence["session"] for decision in federation.decisions] == [5]
+    check_delivered(federation)
+
+
+def test_nobody_is_asked_again_while_an_answer_is_on_its_way() -> None:
+    """A request waits in long queues: a second one would come to nothing, as would the first."""
+    federation = figure_1()
+    federation.hold_data.add(("B6", "B7"))
+    publish(federation, 12, every_s=0.1)
+    assert not federation.decisions
+    requests = [
+        note.first for _, to, note in notes(federation, TraceInformationRequest) if to == "B5"
+    ]
+    assert requests == [1]
+    federation.hold_data.clear()
+    publish(federation, 4, every_s=0.1)
+    assert [decision.evidence["session"] for decision in federation.decisions] == [1, 13]
     check_delivered(federation)
 
 
@@ -276,6 +296,52 @@ def test_the_outcome_stands_beside_the_prediction() -> None:
     assert outcome.predicted == move.predicted
     assert outcome.evidence["measured"]["load_per_s"] == pytest.approx(move.predicted["load_per_s"])
     assert [d.kind for d in federation.decisions].count("outcome") == 1
+
+
+def test_a_decision_is_made_from_the_last_sessions_which_move_along() -> None:
+    """Two brokers are an audience in turn; in sum it is B7's, and nobody runs after the last spell."""
+    federation = federation_of(
+        FIGURE_1, {}, lambda: Grape(GrapeConfig(session=4, memory=3, goal=LOAD, terms=ALWAYS))
+    )
+    for name, broker, side in (("T", "B3", "left"), ("U", "B7", "right")):
+        federation.client(name, broker)
+        federation.subscribe(name, f"{EVERYTHING} and side = '{side}'")
+    federation.settle()
+    publish(federation, 4, side="right")
+    assert federation.clients["P"].broker == "B7"
+    publish(federation, 4, side="right")  # which it spends moving, in part
+    publish(federation, 4, side="right")
+    publish(federation, 4, side="left")
+    stay = federation.decisions[-1]
+    assert (stay.kind, stay.evidence["sessions"]) == ("stay", 3)
+    # Each of 8 is received by B7 alone, each of 4 by the 6 brokers on the way to B3.
+    assert stay.evidence["present"]["load_per_s"] == pytest.approx((8 * 1 + 4 * 6) / 12)
+    assert len(federation.got("U")) == 12
+    publish(federation, 12, side="left")
+    assert federation.clients["P"].broker == "B3"
+    assert len(federation.got("T")) == 16
+
+
+def test_several_that_are_about_to_come_are_counted_before_they_show() -> None:
+    """All want the same place at the same time; the broker there has room for some of them."""
+    federation = federation_of(
+        (("B1", "B2"), ("B2", "B3")),
+        {"B3": 1},
+        lambda: Grape(GrapeConfig(session=4, goal=LOAD, terms=ALWAYS)),
+    )
+    busy = msgspec.structs.replace(NO_LOAD, input_utilisation=0.5, matching_delay_s=0.1)
+    federation.handle("B3", ev.LoadSampled(busy))
+    arriving = Arriving("Q", (), "a test", {}, (), 5.0)
+    module_at(federation, "B3").told("B2", body_of(arriving), federation.now)
+    publish(federation, 4)
+    decision = federation.decisions[0]
+    (lost,) = (c for c in decision.evidence["others"] if c["broker"] == "B3")
+    assert decision.choice == "B2"
+    # All that P publishes comes there already; what Q does, soon.
+    assert lost["outcome"] == "its input utilisation would be 1.00, above 0.9"
+    federation.advance(SHOWN_AFTER_S)
+    publish(federation, 8)
+    assert federation.clients["P"].broker == "B3"
 
 
 def test_round_trips_are_asked_of_the_client_and_count() -> None:

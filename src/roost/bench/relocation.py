@@ -28,7 +28,7 @@ from roost.relocation import (
     choose_broker_for_group,
     literal,
 )
-from roost.relocation.bitvector import words_of
+from roost.relocation.bitvector import counts, words_of
 from roost.relocation.grape import messages, total_delays
 from roost.relocation.tree import tree_of
 from roost.simulation.topologies import Topology, balanced_tree, chain
@@ -122,7 +122,7 @@ def _measure(answers: list[Answer], budget_s: float) -> dict[str, float]:
 
     def predict() -> None:
         total_delays(tree, deliveries)
-        messages(tree, words)
+        messages(tree, counts(tree.inside(words)), counts(tree.outside(words)))
 
     figures["predictions_ms"] = _median_ms(predict, budget_s)
     sources = [

@@ -76,7 +76,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
     ack_delay_s: float = 0.0
     redial_s: float = 0.5
     # A move to another broker that takes longer is abandoned, as long as that is possible.
-    move_timeout_s: float = 10.0
+    move_timeout_s: float = 60.0
     # The session outlives this process; the next one of the same session takes over what it was sent and
     # has not acknowledged. `process` is a word that no other one has.
     durable: bool = False

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # The one that came first is forgotten first.
 ARRIVALS_MAX = 10_000
+# The move itself takes a few seconds, and loads are those of the last few.
+SHOWN_AFTER_S = 30.0
 
 
 class Arrival(Struct, frozen=True):
@@ -27,6 +29,7 @@ class Arrival(Struct, frozen=True):
     at: float
     decision: str  # "" once its outcome is recorded
     predicted: Mapping[str, float]
+    publishes_per_s: float
 
 
 class Arrivals:
@@ -45,19 +48,30 @@ class Arrivals:
         self._arrivals.pop(arriving.client, None)
         if len(self._arrivals) >= ARRIVALS_MAX:
             del self._arrivals[next(iter(self._arrivals))]
-        self._arrivals[arriving.client] = Arrival(now, arriving.decision, arriving.predicted)
+        self._arrivals[arriving.client] = Arrival(
+            now, arriving.decision, arriving.predicted, arriving.publishes_per_s
+        )
 
     def since_s(self, client: str, now: float) -> float | None:
         """How long ago it moved here; None if it has not."""
         arrival = self._arrivals.get(client)
         return None if arrival is None else now - arrival.at
 
+    def expected_per_s(self, now: float) -> float:
+        """What those publish that have been announced so lately that the load does not show it yet."""
+        found = 0.0
+        for arrival in reversed(self._arrivals.values()):
+            if now - arrival.at > SHOWN_AFTER_S:
+                break
+            found += arrival.publishes_per_s
+        return found
+
     def record(self, client: str, measured: Mapping[str, float]) -> None:
         """What it is like, once, next to what was predicted; nothing if the client was not sent here."""
         arrival = self._arrivals.get(client)
         if arrival is None or not arrival.decision:
             return
-        self._arrivals[client] = Arrival(arrival.at, "", {})
+        self._arrivals[client] = replace(arrival, decision="", predicted={})
         self._around.decide(
             "outcome",
             client,

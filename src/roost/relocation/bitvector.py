@@ -84,6 +84,19 @@ def _of(bits: int) -> BitVector:
     return vector
 
 
+def joined(vectors: Sequence[bytes], bits: int) -> bytes:
+    """One vector of vectors of `bits` each, one behind the other; a bit beyond them is refused."""
+    whole = 0
+    for vector in reversed(vectors):
+        part = int.from_bytes(vector, "little")
+        if part.bit_length() > bits:
+            raise ValueError(
+                f"a bit vector has a bit beyond the {bits:,} publications of its session"
+            )
+        whole = whole << bits | part
+    return _of(whole).to_bytes()
+
+
 # --- many at once ---------------------------------------------------------------------------------
 
 

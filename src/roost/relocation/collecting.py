@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from roost.broker.events import LoadIndices
+from roost.relocation.arrivals import Arrivals
 from roost.relocation.link_times import LinkTimes
 from roost.relocation.notes import (
     TraceInformationAnswer,
@@ -50,20 +51,27 @@ class Collecting:
         self,
         around: Surroundings,
         links: LinkTimes,
+        arrivals: Arrivals,
         count: int,
         timeout_s: float,
         collected: Callable[[str, Collection], None],
     ) -> None:
         self._around = around
         self._links = links
+        self._arrivals = arrivals
         self._count = count
         self._timeout_s = timeout_s
         self._collected = collected  # all that is for ourselves
         self._collections: dict[str, Collection] = {}
 
     def begin(self, publisher: str, session: Session, now: float) -> None:
-        """A session of a publisher here is over."""
-        self._begin(publisher, session, None, now)
+        """A session of a publisher here is over. Nothing is asked while an earlier one is still awaited.
+
+        A request waits behind the publications in every queue. Where these are long, to ask again would
+        be to never hear the end, just when a publisher had better go.
+        """
+        if publisher not in self._collections:
+            self._begin(publisher, session, None, now)
 
     def asked(
         self, neighbour: str, request: TraceInformationRequest, session: Session | None, now: float
@@ -85,7 +93,7 @@ class Collecting:
     def _begin(self, publisher: str, session: Session, upstream: str | None, now: float) -> None:
         neighbours = self._around.neighbours
         waiting = dict.fromkeys(n for n in session.neighbours if n in neighbours)
-        own = self.answer_for(session)
+        own = self.answer_for(session, now)
         self._collections[publisher] = Collection(session, now, upstream, waiting, [own])
         request = TraceInformationRequest(publisher, session.first, self._count)
         for neighbour in waiting:
@@ -95,7 +103,7 @@ class Collecting:
         else:
             self._finish(publisher)
 
-    def answer_for(self, session: Session) -> Answer:
+    def answer_for(self, session: Session, now: float) -> Answer:
         """What this broker has to say of a session, and of itself."""
         around = self._around
         load = around.load or NO_LOAD
@@ -110,7 +118,8 @@ class Collecting:
             input_queueing_s=load.input_queueing_delay_s,
             matching_s=load.matching_delay_s,
             output_queueing_s=output_s,
-            input_utilisation=load.input_utilisation,
+            input_utilisation=load.input_utilisation
+            + self._arrivals.expected_per_s(now) * load.matching_delay_s,
             output_utilisation=load.output_utilisation,
             sending_s=load.output_utilisation / load.output_rate if load.output_rate else 0.0,
             address=around.address,

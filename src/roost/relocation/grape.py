@@ -26,11 +26,13 @@ relays. The delays of brokers are taken as they were measured, although they cha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 import numpy as np
 
-from roost.relocation.bitvector import Ints, Words, counts, words_of
+from roost.relocation.bitvector import Ints, counts, words_of
 from roost.relocation.choosing import Choice, Goal, choose
+from roost.relocation.room import without_room
 from roost.relocation.statistics import Answer, Trace
 from roost.relocation.tree import BadAnswersError, BrokerTree, Floats, check_delays, tree_of
 
@@ -45,10 +47,12 @@ def total_delays(tree: BrokerTree, deliveries: Ints) -> Floats:
     return tree.sums_on_path(changes)
 
 
-def messages(tree: BrokerTree, words: Words) -> Ints:
-    """With the publisher at each broker: what all brokers receive in a session."""
-    inside = counts(tree.inside(words))
-    changes = counts(tree.outside(words)) - inside
+def messages(tree: BrokerTree, inside: Ints, outside: Ints) -> Ints:
+    """With the publisher at each broker: what all brokers receive in a session.
+
+    `inside` is how many publications are delivered in the subtree of a broker, `outside` elsewhere.
+    """
+    changes = outside - inside
     changes[0] = inside.sum()
     return np.rint(tree.sums_on_path(changes.astype(np.float64))).astype(np.int64)
 
@@ -59,11 +63,13 @@ def choose_broker(
     trace: Trace,
     goal: Goal,
     pings_s: Mapping[str, float] | None = None,
+    utilisation_max: float = inf,
 ) -> Choice:
     """Where the publisher that is at `present` should be.
 
     `pings_s` are round trips between the publisher and brokers. None: it has not been asked, and they are
-    taken for equal. A broker that it has no time for is no candidate: it may not be able to reach it.
+    taken for equal. A broker that it has no time for is no candidate: it may not be able to reach it. Nor is
+    one that would be busier than `utilisation_max`.
     """
     tree = tree_of(answers, present)
     by_name = {answer.broker: answer for answer in answers}
@@ -77,15 +83,19 @@ def choose_broker(
         raise BadAnswersError("a negative number of deliveries")
     delivered = int(deliveries.sum())
     delays: Floats = total_delays(tree, deliveries) / max(delivered, 1)
-    reaching, excluded = reaching_s(tree.names, present, pings_s)
+    inside, outside = counts(tree.inside(words)), counts(tree.outside(words))
+    # With the publisher there, a broker receives all of it, and sends out what is delivered elsewhere.
+    more_in, more_out = (trace.publications - inside).astype(float), outside.astype(float)
+    full = without_room(ordered, more_in * trace.per_s, more_out * trace.per_s, utilisation_max)
+    reaching, unreachable = reaching_s(tree.names, present, pings_s)
     return choose(
         goal,
         tree.names,
         0,
         delays + reaching,
-        messages(tree, words).astype(np.float64) * trace.per_s,
+        messages(tree, inside, outside).astype(np.float64) * trace.per_s,
         deliveries_per_s=delivered * trace.per_s,
-        excluded=excluded,
+        excluded=full | unreachable,
     )
 
 

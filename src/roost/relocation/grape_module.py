@@ -28,6 +28,7 @@ from roost.relocation.choosing import Choice, Goal
 from roost.relocation.collecting import Collecting, Collection
 from roost.relocation.grape import choose_broker
 from roost.relocation.groups import Group, Groups
+from roost.relocation.history import Histories, Past
 from roost.relocation.link_times import LinkTimes
 from roost.relocation.notes import (
     Arriving,
@@ -39,9 +40,10 @@ from roost.relocation.notes import (
     TraceInformationRequest,
     read_note,
 )
-from roost.relocation.sessions import Session, Sessions
+from roost.relocation.room import UTILISATION_MAX
+from roost.relocation.sessions import Sessions
 from roost.relocation.statistics import Answer, Trace
-from roost.relocation.subscribers import UTILISATION_MAX, choose_broker_for_group
+from roost.relocation.subscribers import choose_broker_for_group
 from roost.relocation.tree import BadAnswersError, path_between
 from roost.relocation.worth import Terms, Verdict, worth
 
@@ -58,22 +60,37 @@ class GrapeConfig(Struct, frozen=True, kw_only=True):
 
     goal: Goal = Goal()
     session: int = 100  # publications that are traced before a decision: G_threshold
+    memory: int = 4  # sessions that a decision is made from; with 1 it is the paper's
     terms: Terms = Terms()
-    # A collection, or a client that is asked for round trips, may take so long.
+    # A collection may take so long: where brokers are overloaded, it waits in all queues.
+    collection_s: float = 120.0
+    # A client that is asked for round trips, or the brokers of a group's publishers, may take so long.
     timeout_s: float = 10.0
     # How often links are measured.
     link_period_s: float = 300.0
     # Whether clients are asked how far they are from the candidates.
     round_trips: bool = True
-    # Whether subscribers move, too; how often a broker decides for a group, and where there is no room.
+    # A broker that would be busier than this has no room.
+    utilisation_max: float = UTILISATION_MAX
+    # Whether subscribers move, too; how often a broker decides for a group.
     subscribers: bool = False
     group_period_s: float = 60.0
-    utilisation_max: float = UTILISATION_MAX
 
     @property
     def needs_round_trips(self) -> bool:
         """They are part of the delay, which `load100` looks at only where loads are equal."""
         return self.round_trips and self.goal != Goal("load", 100.0)
+
+
+class Case(Struct, frozen=True):
+    """A publisher that is to be decided for."""
+
+    session: int
+    trace: Trace  # of the newest session
+    newest: Sequence[Answer]
+    answers: Sequence[Answer]  # of all sessions that count
+    sessions: int  # how many these are
+    asked_at: float
 
 
 class Grape(Module):
@@ -89,17 +106,18 @@ class Grape(Module):
         config = self.config
         self._around = around
         self._links = LinkTimes(around, config.link_period_s)
+        self._arrivals = Arrivals(around)
         self._sessions = Sessions(config.session, by_client=config.subscribers)
         self._groups: Groups | None = None
         if config.subscribers:
             period_s, timeout_s = config.group_period_s, config.timeout_s
             self._groups = Groups(around, period_s, timeout_s, self._group_is_ready)
         self._collecting = Collecting(
-            around, self._links, config.session, config.timeout_s, self._collected
+            around, self._links, self._arrivals, config.session, config.collection_s, self._collected
         )
         # Clients that are asked for round trips, for themselves or for their group.
-        self._undecided: dict[str, Collection | Group] = {}
-        self._arrivals = Arrivals(around)
+        self._undecided: dict[str, Case | Group] = {}
+        self._histories = Histories(config.session, config.memory)
         self._now = now
         self._links.ask(now)
 
@@ -135,6 +153,8 @@ class Grape(Module):
             case LinkPong() as pong:
                 self._links.answered(neighbour, pong, now)
             case Arriving() as arriving:
+                if not arriving.path:
+                    self._histories.put(arriving.client, arriving.history)
                 self._arrivals.announce(arriving, now)
             case SessionRequest() as question if self._groups is not None:
                 self._groups.asked(neighbour, question)
@@ -156,25 +176,22 @@ class Grape(Module):
         if collection.objection:
             self._no_decision(publisher, collection.objection)
             return
+        here, first, trace = self._around.broker, collection.session.first, self._trace(collection)
+        newest = tuple(collection.answers)
         if self._groups is not None:
-            whole = SessionAnswer(
-                publisher,
-                collection.session.first,
-                self._around.broker,
-                self._trace(collection.session),
-                tuple(collection.answers),
-                (),
-            )
+            whole = SessionAnswer(publisher, first, here, trace, newest, ())
             self._groups.collected(publisher, whole)
-        if not self._asks(publisher, collection.answers, collection):
-            self._decide(publisher, collection, None)
+        answers, sessions = self._histories.add(publisher, Past(first, newest), here)
+        case = Case(first, trace, newest, answers, sessions, collection.asked_at)
+        if not self._asks(publisher, answers, case):
+            self._decide(publisher, case, None)
 
     def _group_is_ready(self, group: Group) -> None:
         """All statistics of the publishers of a group here."""
         if not self._asks(group.members[0], group.brokers(), group):
             self._decide_group(group, None)
 
-    def _asks(self, client: str, answers: Sequence[Answer], about: Collection | Group) -> bool:
+    def _asks(self, client: str, answers: Sequence[Answer], about: Case | Group) -> bool:
         """Whether round trips count, and are being measured."""
         addresses = [answer.address for answer in answers]
         asks = (
@@ -200,26 +217,28 @@ class Grape(Module):
         else:
             self._decide(client, about, times)
 
-    def _trace(self, session: Session) -> Trace:
-        seconds = max(session.last - session.began, SHORTEST_S)
-        return Trace(self.config.session, (self.config.session - 1) / seconds)
+    def _trace(self, collection: Collection) -> Trace:
+        session, count = collection.session, self.config.session
+        return Trace(count, (count - 1) / max(session.last - session.began, SHORTEST_S))
 
-    def _decide(
-        self, publisher: str, collection: Collection, times: Mapping[str, float] | None
-    ) -> None:
-        session, answers = collection.session, collection.answers
-        trace = self._trace(session)
+    def _decide(self, publisher: str, case: Case, times: Mapping[str, float] | None) -> None:
+        here, goal, trace = self._around.broker, self.config.goal, case.trace
+        full = self.config.utilisation_max
+        whole = Trace(trace.publications * case.sessions, trace.rate_per_s)
         try:
-            choice = choose_broker(answers, self._around.broker, trace, self.config.goal, times)
+            lately = choose_broker(case.newest, here, trace, goal, times)
+            choice = choose_broker(case.answers, here, whole, goal, times, full)
         except BadAnswersError as bad:
             self._no_decision(publisher, str(bad))
             return
         about = {
-            "session": session.first,
+            "session": case.session,
+            "sessions": case.sessions,
             "rate_per_s": trace.rate_per_s,
-            "took_s": self._now - collection.asked_at,
+            "took_s": self._now - case.asked_at,
         }
-        self._carry_out(publisher, (publisher,), choice, answers, about)
+        self._measured(publisher, lately)
+        self._carry_out(publisher, (publisher,), choice, case.answers, about, trace.rate_per_s)
 
     def _decide_group(self, group: Group, times: Mapping[str, float] | None) -> None:
         here, config, answers = self._around.broker, self.config, group.brokers()
@@ -235,7 +254,15 @@ class Grape(Module):
             "members": group.members,
             "took_s": self._now - group.asked_at,
         }
+        for member in group.members:
+            self._measured(member, choice)
         self._carry_out(group.name, group.members, choice, answers, about)
+
+    def _measured(self, client: str, choice: Choice) -> None:
+        """What it is like where the client is, by its newest session."""
+        present = choice.present
+        measured = {"delay_s": present.delay_s, "load_per_s": present.load_per_s}
+        self._arrivals.record(client, measured)
 
     def _no_decision(self, subject: str, why: str) -> None:
         self._around.decide("no decision", subject, "stay", evidence={"why": why}, predicted={})
@@ -249,12 +276,10 @@ class Grape(Module):
         choice: Choice,
         answers: Sequence[Answer],
         about: Mapping[str, object],
+        publishes_per_s: float = 0.0,
     ) -> None:
         """Record the decision, and if it pays have the clients move."""
-        around, present, target = self._around, choice.present, choice.chosen.broker
-        measured = {"delay_s": present.delay_s, "load_per_s": present.load_per_s}
-        for client in clients:
-            self._arrivals.record(client, measured)
+        around, target = self._around, choice.chosen.broker
         times = [self._arrivals.since_s(client, self._now) for client in clients]
         since_s = min((seconds for seconds in times if seconds is not None), default=None)
         path = path_between(answers, around.broker, target)
@@ -268,7 +293,8 @@ class Grape(Module):
         if cause is not None:
             address = next(answer.address for answer in answers if answer.broker == target)
             for client in clients:
-                arriving = Arriving(client, path[1:], cause, predicted)
+                history = self._histories.take(client)
+                arriving = Arriving(client, path[1:], cause, predicted, history, publishes_per_s)
                 self._arrivals.announce(arriving, self._now)
                 around.redirect(client, address, cause)
 

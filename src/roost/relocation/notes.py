@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from roost.broker.errors import RemoteProtocolError
+from roost.relocation.history import History
 from roost.relocation.pop import Request
 from roost.relocation.statistics import Answer, Trace
 
@@ -25,6 +26,8 @@ class Arriving(Struct, frozen=True, array_like=True, tag=1):
     path: tuple[str, ...]  # the brokers that it has still to pass
     decision: str
     predicted: dict[str, float]
+    history: History = ()  # what GRAPE knows of it, if it publishes
+    publishes_per_s: float = 0.0
 
 
 # --- POP --------------------------------------------------------------------------------------------

@@ -27,10 +27,9 @@ from msgspec import Struct
 from roost.relocation.bitvector import counts, words_of
 from roost.relocation.choosing import Choice, Goal, choose
 from roost.relocation.grape import reaching_s
+from roost.relocation.room import UTILISATION_MAX, without_room
 from roost.relocation.statistics import Answer, Trace
 from roost.relocation.tree import BadAnswersError, BrokerTree, Floats, tree_of
-
-UTILISATION_MAX = 0.9
 
 
 class Source(Struct, frozen=True):
@@ -80,13 +79,8 @@ def choose_broker_for_group(
     if deliveries_per_s:
         delays /= deliveries_per_s
     reaching, unreachable = reaching_s(tree.names, present, pings_s)
-    full = {
-        positions[answer.broker]: why
-        for answer in answers
-        if answer.broker != present
-        for i in [positions[answer.broker]]
-        for why in _overloaded(answer, float(inputs[i]), float(outputs[i]), utilisation_max)
-    }
+    by_name = {answer.broker: answer for answer in answers}
+    full = without_room([by_name[name] for name in tree.names], inputs, outputs, utilisation_max)
     return choose(
         goal,
         tree.names,
@@ -123,16 +117,3 @@ def _effect(tree: BrokerTree, source: Source, present: str) -> _Effect:
         input=arriving * per_s,
         output=leaving * per_s,
     )
-
-
-def _overloaded(answer: Answer, more_in: float, more_out: float, limit: float) -> list[str]:
-    """Why a broker has no room for the group; nothing if it has."""
-    predicted = {
-        "input": answer.input_utilisation + more_in * answer.matching_s,
-        "output": answer.output_utilisation + more_out * answer.sending_s,
-    }
-    return [
-        f"its {side} utilisation would be {value:.2f}, above {limit:g}"
-        for side, value in predicted.items()
-        if value > limit
-    ]

@@ -20,6 +20,7 @@ from msgspec import inspect as types
 from roost.broker.config import BrokerConfig
 from roost.errors import UserError
 from roost.language.literals import abbreviate
+from roost.relocation.grape_module import GrapeConfig
 from roost.relocation.worth import Terms
 from roost.runtime.toml_file import (
     TomlFile,
@@ -326,6 +327,9 @@ class RelocationTable(Table, frozen=True, kw_only=True):
     session: Annotated[
         Positive, why("Publications of a publisher that are traced before it is decided for.")
     ] = 100
+    memory: Annotated[
+        Positive, why("GRAPE: of how many such sessions, the last ones, a decision is made.")
+    ] = GrapeConfig().memory
     horizon_s: Annotated[
         SomeSeconds, why("A move has to pay within this time, for which statistics are trusted.")
     ] = Terms().horizon_s

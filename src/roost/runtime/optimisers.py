@@ -46,6 +46,7 @@ class Optimisers:
                 GrapeConfig(
                     goal=goal,
                     session=settings.session,
+                    memory=settings.memory,
                     terms=terms,
                     subscribers=settings.subscribers,
                 )

@@ -1,0 +1,116 @@
+"""What earlier sessions of a publisher have shown: the memory of its broker.
+
+The paper decides from one session, and clears it. A session is a sample of about a hundred publications,
+and traffic comes in spells: when the low-rated subscribers get a third of one session and nothing of the
+next, the best place is a different one each time, and a publisher that follows is always one session late.
+So a decision is made from the last few sessions together, as POP averages its traces over time (000 section
+3.1), and a publisher that moves takes them along.
+
+Sessions are put one behind the other: of each broker the bit vectors are joined and the deliveries added, as
+if it had been one long session. The delays and links of a broker are those of its newest answer. Where the
+answers of different times do not form one tree, links have been moved since, and the newest session counts
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from roost.relocation.bitvector import joined
+from roost.relocation.statistics import Answer
+from roost.relocation.tree import BadAnswersError, tree_of
+
+# Whose past is kept; the one that was last added to first is forgotten first.
+HISTORIES_MAX = 1_000
+
+
+class Past(Struct, frozen=True, array_like=True):
+    """A session that is over."""
+
+    first: int
+    answers: tuple[Answer, ...]
+
+    def without(self, known: frozenset[str]) -> Past:
+        """Of brokers that have said the rest since, only what was delivered."""
+        return Past(
+            self.first,
+            tuple(
+                Answer(a.broker, bits=a.bits, deliveries=a.deliveries) if a.broker in known else a
+                for a in self.answers
+                if a.deliveries or a.broker not in known
+            ),
+        )
+
+
+# The newest first.
+History = tuple[Past, ...]
+
+
+def added(history: History, newest: Past, count: int, memory: int) -> History:
+    """The last `memory` sessions of `count` publications.
+
+    What is long ago is left out: a publisher may have been elsewhere meanwhile, of its own accord. While it
+    moves, sessions are lost, about every second one at most.
+    """
+    known = frozenset(answer.broker for answer in newest.answers)
+    oldest = newest.first - 2 * memory * count
+    recent = [past for past in history if oldest <= past.first < newest.first]
+    return (newest, *(past.without(known) for past in recent[: memory - 1]))
+
+
+def together(history: History, count: int) -> list[Answer]:
+    """One answer a broker, of one long session."""
+    found: dict[str, Answer] = {}
+    bits: dict[str, list[bytes]] = {}
+    deliveries: dict[str, int] = {}
+    for number, past in enumerate(history):
+        for answer in past.answers:
+            name = answer.broker
+            if name not in found:
+                found[name], deliveries[name] = answer, 0
+                bits[name] = [b""] * len(history)
+            bits[name][number] = answer.bits
+            deliveries[name] += answer.deliveries
+    try:
+        return [
+            replace(answer, bits=joined(bits[name], count), deliveries=deliveries[name])
+            for name, answer in found.items()
+        ]
+    except ValueError as bad:
+        raise BadAnswersError(str(bad)) from None
+
+
+class Histories:
+    """Those of the publishers at one broker."""
+
+    def __init__(self, count: int, memory: int) -> None:
+        self._count = count
+        self._memory = memory
+        self._histories: dict[str, History] = {}
+
+    def add(self, publisher: str, newest: Past, here: str) -> tuple[Sequence[Answer], int]:
+        """The answers to decide from, and how many sessions these are."""
+        history = added(self.take(publisher), newest, self._count, self._memory)
+        answers: Sequence[Answer] = newest.answers
+        if len(history) > 1:
+            try:
+                answers = together(history, self._count)
+                tree_of(answers, here)
+            except BadAnswersError:
+                history, answers = (newest,), newest.answers
+        self.put(publisher, history)
+        return answers, len(history)
+
+    def put(self, publisher: str, history: History) -> None:
+        """It has come with a past, or has one now."""
+        self._histories.pop(publisher, None)
+        if len(self._histories) >= HISTORIES_MAX:
+            del self._histories[next(iter(self._histories))]
+        self._histories[publisher] = history
+
+    def take(self, publisher: str) -> History:
+        """It leaves."""
+        return self._histories.pop(publisher, ())

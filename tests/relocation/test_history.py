@@ -1,0 +1,91 @@
+"""Sessions put together, against one session that was as long."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from roost.relocation.bitvector import BitVector
+from roost.relocation.history import HISTORIES_MAX, Histories, Past, added, together
+from roost.relocation.statistics import Answer, Neighbour
+from tests.relocation.worlds import PUBLICATIONS, World, bits, rows, worlds
+
+AT = Answer("B", (Neighbour("C"),), b"\1", 1)
+NEXT = Answer("C", (Neighbour("B"),), b"\1", 1)
+
+
+@given(worlds(most=6), st.data())
+def test_together_they_are_one_long_session(world: World, data: st.DataObject) -> None:
+    """Of brokers that were not asked about every session, too, as they had got nothing of it."""
+    number = data.draw(st.integers(1, 4), label="sessions")
+    history: tuple[Past, ...] = ()
+    counted: dict[str, list[list[int]]] = {name: [] for name in world.names}
+    answered: set[str] = set()
+    for session in range(number):
+        answers = []
+        for answer in world.answers:
+            row = data.draw(rows())
+            counted[answer.broker].insert(0, row)
+            if any(row) or data.draw(st.booleans()):
+                answers.append(replace(answer, bits=bits(row), deliveries=sum(row)))
+                answered.add(answer.broker)
+        past = Past(1 + session * PUBLICATIONS, tuple(answers))
+        history = added(history, past, PUBLICATIONS, memory=number)
+    whole = {answer.broker: answer for answer in together(history, PUBLICATIONS)}
+    assert set(whole) == answered
+    for answer in world.answers:
+        if answer.broker in answered:
+            all_of_it = list(chain.from_iterable(counted[answer.broker]))
+            expected = replace(answer, bits=bits(all_of_it), deliveries=sum(all_of_it))
+            assert whole[answer.broker] == expected
+
+
+def test_what_was_said_again_is_not_kept_twice() -> None:
+    relay = Answer("D", (Neighbour("C"),))
+    history = added((Past(1, (AT, NEXT, relay)),), Past(101, (AT, relay)), 100, memory=4)
+    assert history[1].answers == (Answer("B", (), b"\1", 1), NEXT)
+
+
+def test_only_so_many_and_nothing_of_long_ago() -> None:
+    history: tuple[Past, ...] = ()
+    for first in (1, 101, 201, 301, 501):
+        history = added(history, Past(first, (AT,)), 100, memory=3)
+    assert [past.first for past in history] == [501, 301, 201]
+    # It has been elsewhere for long, or has begun to count anew.
+    assert [past.first for past in added(history, Past(1_000, (AT,)), 100, 3)] == [1_000, 501]
+    assert [past.first for past in added(history, Past(2_001, (AT,)), 100, 3)] == [2_001]
+    assert [past.first for past in added(history, Past(1, (AT,)), 100, 3)] == [1]
+
+
+def test_with_a_memory_of_one_it_is_the_papers() -> None:
+    histories = Histories(100, 1)
+    histories.add("P", Past(1, (AT, NEXT)), "B")
+    assert histories.add("P", Past(101, (AT,)), "B") == ((AT,), 1)
+
+
+def test_where_links_were_moved_the_newest_counts_alone() -> None:
+    histories = Histories(100, 4)
+    histories.add("P", Past(1, (AT, NEXT)), "B")
+    elsewhere = Answer("B", (Neighbour("D"),), BitVector([3]).to_bytes(), 1)
+    answers, sessions = histories.add("P", Past(101, (elsewhere,)), "B")
+    assert (answers, sessions) == ((elsewhere,), 1)
+    assert histories.add("P", Past(201, (elsewhere,)), "B")[1] == 2
+
+
+def test_a_session_with_a_bit_too_many_does_not_spill_into_the_next() -> None:
+    histories = Histories(4, 4)
+    histories.add("P", Past(1, (AT,)), "B")
+    long = replace(AT, bits=BitVector([4]).to_bytes())
+    assert histories.add("P", Past(5, (long,)), "B") == ((long,), 1)
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    histories = Histories(100, 4)
+    for number in range(HISTORIES_MAX + 1):
+        histories.put(f"P{number}", (Past(1, (AT,)),))
+    assert histories.take("P0") == ()
+    assert histories.take("P1") == (Past(1, (AT,)),)
+    assert histories.take("P1") == ()
