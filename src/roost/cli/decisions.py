@@ -11,14 +11,9 @@ import typer
 from roost.cli.console import print_json, warn
 from roost.cli.figures import Column, Row, fitted, wide
 from roost.cli.fleet import (
-    AdminOption,
-    AuthorityOption,
     Fleet,
-    StateOption,
-    TokenOption,
-    UserOption,
+    about_fleet,
     answers_of,
-    fleet_of,
 )
 from roost.errors import UserError
 
@@ -63,7 +58,9 @@ def register(app: typer.Typer) -> None:
     app.command("decisions", epilog=EXAMPLES)(decisions)
 
 
+@about_fleet
 def decisions(
+    fleet: Fleet,
     limit: Annotated[
         int, typer.Option(metavar="N", min=1, max=LIMIT_MAX, help="How many of the last ones.")
     ] = LIMIT,
@@ -73,15 +70,10 @@ def decisions(
             metavar="N|ID", help="One in full: the N-th last, or by its id. With all candidates."
         ),
     ] = None,
-    state: StateOption = None,
-    admin: AdminOption = None,
-    user: UserOption = "",
-    token: TokenOption = "",
-    authority: AuthorityOption = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show what the optimisers decided last, and why: who moves where, and what is to come of it."""
-    found = collected(fleet_of(state, admin, user, token, authority))
+    found = collected(fleet)
     if explain is not None:
         one = picked(found, explain)
         if json_:

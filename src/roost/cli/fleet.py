@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from inspect import Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, NoReturn, ParamSpec
 
 import typer
 
@@ -35,6 +37,8 @@ AuthorityOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="PEM; checks the certificates of brokers at https://."),
 ]
+
+P = ParamSpec("P")
 
 OK, LINK_DOWN, TROUBLE, REFUSED, NO_ANSWER = "ok", "link down", "trouble", "refused", "no answer"
 # What is shown of a status.
@@ -127,8 +131,28 @@ class Sight(NamedTuple):
         return "; ".join(filter(None, (str(self.status["trouble"]), down)))
 
 
+def about_fleet(command: Callable[Concatenate[Fleet, P], None]) -> Callable[..., None]:
+    """A command whose first parameter is a fleet, with the options of `fleet_of` in place of it."""
+    options = list(signature(fleet_of, eval_str=True).parameters.values())
+    _, *own = signature(command, eval_str=True).parameters.values()
+
+    @wraps(command)
+    def asked(*arguments: P.args, **given: P.kwargs) -> None:
+        chosen = {option.name: given.pop(option.name) for option in options}
+        command(fleet_of(**chosen), *arguments, **given)  # type: ignore[arg-type]
+
+    every = [*own, *options]
+    asked.__signature__ = Signature(every)  # type: ignore[attr-defined]
+    asked.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
+    return asked
+
+
 def fleet_of(
-    state: Path | None, admin: list[str] | None, user: str, token: str, authority: Path | None
+    state: StateOption = None,
+    admin: AdminOption = None,
+    user: UserOption = "",
+    token: TokenOption = "",
+    authority: AuthorityOption = None,
 ) -> Fleet:
     """What the options say: these addresses, that federation, or what there is on this machine."""
     from roost.runtime.admin_client import DEFAULT_URL, Access

@@ -8,15 +8,10 @@ from typing import Annotated, Any, Literal
 import typer
 
 from roost.cli.fleet import (
-    AdminOption,
-    AuthorityOption,
     Fleet,
     Sight,
-    StateOption,
-    TokenOption,
-    UserOption,
+    about_fleet,
     answers_of,
-    fleet_of,
     look,
 )
 from roost.errors import UserError
@@ -51,7 +46,9 @@ def register(app: typer.Typer) -> None:
     app.command("redirect", epilog=REDIRECT_EXAMPLES)(redirect)
 
 
+@about_fleet
 def optimise(
+    fleet: Fleet,
     module: Annotated[
         Literal["grape", "pop"], typer.Argument(metavar="grape|pop", help="Which one.")
     ],
@@ -59,33 +56,23 @@ def optimise(
         Literal["on", "observe", "off"],
         typer.Argument(metavar="on|observe|off", help="To observe is to decide, and not to act."),
     ],
-    state: StateOption = None,
-    admin: AdminOption = None,
-    user: UserOption = "",
-    token: TokenOption = "",
-    authority: AuthorityOption = None,
 ) -> None:
     """Turn an optimiser on or off at all brokers, or have it say what it would do."""
-    fleet = fleet_of(state, admin, user, token, authority)
     order = {"module": module, "state": STATES[state_]}
     for target, answer in answers_of(fleet, "/module", order):
         states = ", ".join(f"{each} {how}" for each, how in answer["modules"].items())
         typer.echo(f"{target.label}: {states}")
 
 
+@about_fleet
 def redirect(
+    fleet: Fleet,
     client: Annotated[str, typer.Argument(metavar="CLIENT", help="Who is to move.")],
     broker: Annotated[str, typer.Argument(metavar="BROKER", help="Where to.")],
-    state: StateOption = None,
-    admin: AdminOption = None,
-    user: UserOption = "",
-    token: TokenOption = "",
-    authority: AuthorityOption = None,
 ) -> None:
     """Ask a client to move to another broker. It loses nothing, and its application does not notice."""
     from roost.runtime.admin_client import ask
 
-    fleet = fleet_of(state, admin, user, token, authority)
     sights = look(fleet)
     address = address_in(sights, broker)
     name, url = whereabouts(fleet, client)

@@ -13,13 +13,9 @@ from roost.cli.figures import Column, Row, fitted, in_mb, wide
 from roost.cli.fleet import (
     LINK_DOWN,
     OK,
-    AdminOption,
-    AuthorityOption,
+    Fleet,
     Sight,
-    StateOption,
-    TokenOption,
-    UserOption,
-    fleet_of,
+    about_fleet,
     look,
 )
 
@@ -59,16 +55,13 @@ def register(app: typer.Typer) -> None:
     app.command("status", epilog=EXAMPLES)(status)
 
 
+@about_fleet
 def status(
-    state: StateOption = None,
-    admin: AdminOption = None,
-    user: UserOption = "",
-    token: TokenOption = "",
-    authority: AuthorityOption = None,
+    fleet: Fleet,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how the brokers fare: of the federation in .roost, else of the one on this machine."""
-    sights = look(fleet_of(state, admin, user, token, authority))
+    sights = look(fleet)
     if json_:
         print_json({"brokers": [facts(sight) for sight in sights]})
     else:

@@ -20,14 +20,9 @@ import typer
 from roost.cli.figures import MB, Column, Row, bar, fitted, in_mb, wide
 from roost.cli.fleet import (
     OK,
-    AdminOption,
-    AuthorityOption,
     Fleet,
     Sight,
-    StateOption,
-    TokenOption,
-    UserOption,
-    fleet_of,
+    about_fleet,
     look,
 )
 from roost.cli.status import style_of
@@ -81,16 +76,13 @@ def register(app: typer.Typer) -> None:
     app.command("top", epilog=EXAMPLES)(top)
 
 
+@about_fleet
 def top(
-    state: StateOption = None,
-    admin: AdminOption = None,
-    user: UserOption = "",
-    token: TokenOption = "",
-    authority: AuthorityOption = None,
+    fleet: Fleet,
     once: Annotated[bool, typer.Option("--once", help="Print one frame, and end.")] = False,
 ) -> None:
     """Watch the brokers, the busiest first, and their links."""
-    fleet, console = fleet_of(state, admin, user, token, authority), wide()
+    console = wide()
     if once:
         first = seen(fleet)
         time.sleep(ONCE_S)

@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roost.cli.fleet import (
-    AdminOption,
-    AuthorityOption,
     Fleet,
-    StateOption,
-    TokenOption,
-    UserOption,
+    about_fleet,
     answers_of,
-    fleet_of,
 )
 
 if TYPE_CHECKING:
@@ -47,18 +42,15 @@ def register(app: typer.Typer) -> None:
     app.add_typer(trace, name="trace")
 
 
+@about_fleet
 def on(
+    fleet: Fleet,
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", file_okay=False, help="On the brokers' machines.")
     ],
     run: Annotated[
         str, typer.Option(metavar="NAME", help="Of the run; a new name if none is given.")
     ] = "",
-    state: StateOption = None,
-    admin: AdminOption = None,
-    user: UserOption = "",
-    token: TokenOption = "",
-    authority: AuthorityOption = None,
 ) -> None:
     """Begin to record."""
     from roost.runtime.recorder import new_run
@@ -66,20 +58,15 @@ def on(
 
     run = run or new_run("live")
     check_run_name(run)
-    fleet = fleet_of(state, admin, user, token, authority)
     order = {"on": True, "folder": str(folder.absolute()), "run": run}
     tell(fleet, order, f"records into {folder}, the run {run}")
 
 
+@about_fleet
 def off(
-    state: StateOption = None,
-    admin: AdminOption = None,
-    user: UserOption = "",
-    token: TokenOption = "",
-    authority: AuthorityOption = None,
+    fleet: Fleet,
 ) -> None:
     """End recording: what was recorded is complete."""
-    fleet = fleet_of(state, admin, user, token, authority)
     tell(fleet, {"on": False}, "records no more")
 
 
