@@ -417,12 +417,20 @@ def test_with_a_certificate_it_is_encrypted(tmp_path: Path, secured: SecurityTab
 # --- limits -----------------------------------------------------------------------------------------
 
 
-def test_a_port_in_use_is_said() -> None:
+def test_a_port_in_use_is_said_and_nothing_is_left_of_the_broker(tmp_path: Path) -> None:
     async def work(started: Broker) -> None:
-        config = started.server.config
-        started.server.config = replace(config, admin=AdminTable(port=started.admin.port))
-        with pytest.raises(UserError, match=r"for operators: Address already in use; expected a"):
-            await Admin(started.server).start()
+        with socket.create_server((HOST, 0)) as free:
+            port = free.getsockname()[1]
+        table = BrokerTable(name="B1", host=HOST, port=port, data=str(tmp_path))
+        taken = ServerConfig(broker=table, admin=AdminTable(port=started.admin.port))
+        for _ in range(2):
+            other = BrokerServer(taken)
+            with pytest.raises(UserError, match=r"for operators: Address already in use; expect"):
+                await other.start()
+            await other.stop()  # which is no fault
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection(HOST, port)
+        await BrokerServer(taken).stop()  # nor is this, of one that was never started
 
     check(work)
 

@@ -89,6 +89,7 @@ class BrokerServer:
         self._open: dict[int, SocketConnection] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._meter = LoadMeter()
+        self._begun = False
         self._stopping = False
         self.admin: Admin | None = None
 
@@ -126,7 +127,17 @@ class BrokerServer:
         self.shell.handle(ModuleSwitched(self.recorder.name, ModuleState.OFF.value))
         self.optimisers.begin(self.shell)
         self.shell.handle(Started(records))
+        self._begun = True
         self._set_links()
+        try:
+            await self._listen()
+        except BaseException:
+            await self.stop(within_s=0.0)
+            raise
+
+    async def _listen(self) -> None:
+        """From here on others can reach us."""
+        loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
                 lambda: SocketConnection(self, self._limits),
@@ -171,7 +182,7 @@ class BrokerServer:
 
     async def stop(self, *, within_s: float = DRAIN_S) -> None:
         """In order: what was accepted is safe, and what was said is written."""
-        if self._stopping:
+        if self._stopping or not self._begun:
             return
         self._stopping = True
         if self.admin is not None:
