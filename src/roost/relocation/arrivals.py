@@ -57,6 +57,11 @@ class Arrivals:
         arrival = self._arrivals.get(client)
         return None if arrival is None else now - arrival.at
 
+    def awaits_outcome(self, client: str) -> bool:
+        """Whether it was sent here, and nothing has been recorded of it yet."""
+        arrival = self._arrivals.get(client)
+        return arrival is not None and bool(arrival.decision)
+
     def expected_per_s(self, now: float) -> float:
         """What those publish that have been announced so lately that the load does not show it yet."""
         found = 0.0
@@ -68,9 +73,9 @@ class Arrivals:
 
     def record(self, client: str, measured: Mapping[str, float]) -> None:
         """What it is like, once, next to what was predicted; nothing if the client was not sent here."""
-        arrival = self._arrivals.get(client)
-        if arrival is None or not arrival.decision:
+        if not self.awaits_outcome(client):
             return
+        arrival = self._arrivals[client]
         self._arrivals[client] = replace(arrival, decision="", predicted={})
         self._around.decide(
             "outcome",

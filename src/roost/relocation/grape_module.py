@@ -113,7 +113,12 @@ class Grape(Module):
             period_s, timeout_s = config.group_period_s, config.timeout_s
             self._groups = Groups(around, period_s, timeout_s, self._group_is_ready)
         self._collecting = Collecting(
-            around, self._links, self._arrivals, config.session, config.collection_s, self._collected
+            around,
+            self._links,
+            self._arrivals,
+            config.session,
+            config.collection_s,
+            self._collected,
         )
         # Clients that are asked for round trips, for themselves or for their group.
         self._undecided: dict[str, Case | Group] = {}
@@ -153,7 +158,7 @@ class Grape(Module):
             case LinkPong() as pong:
                 self._links.answered(neighbour, pong, now)
             case Arriving() as arriving:
-                if not arriving.path:
+                if arriving.history and not arriving.path:
                     self._histories.put(arriving.client, arriving.history)
                 self._arrivals.announce(arriving, now)
             case SessionRequest() as question if self._groups is not None:
@@ -226,7 +231,9 @@ class Grape(Module):
         full = self.config.utilisation_max
         whole = Trace(trace.publications * case.sessions, trace.rate_per_s)
         try:
-            lately = choose_broker(case.newest, here, trace, goal, times)
+            if self._arrivals.awaits_outcome(publisher):
+                lately = choose_broker(case.newest, here, trace, goal, times)
+                self._measured(publisher, lately)
             choice = choose_broker(case.answers, here, whole, goal, times, full)
         except BadAnswersError as bad:
             self._no_decision(publisher, str(bad))
@@ -237,7 +244,6 @@ class Grape(Module):
             "rate_per_s": trace.rate_per_s,
             "took_s": self._now - case.asked_at,
         }
-        self._measured(publisher, lately)
         self._carry_out(publisher, (publisher,), choice, case.answers, about, trace.rate_per_s)
 
     def _decide_group(self, group: Group, times: Mapping[str, float] | None) -> None:
