@@ -70,7 +70,8 @@ class Collecting:
         A request waits behind the publications in every queue. Where these are long, to ask again would
         be to never hear the end, just when a publisher had better go.
         """
-        if publisher not in self._collections:
+        earlier = self._collections.get(publisher)
+        if earlier is None or earlier.upstream is not None:  # which was for where it was then
             self._begin(publisher, session, None, now)
 
     def asked(
