@@ -15,6 +15,7 @@ from roost.relocation.pop import Profile
 from tests.broker.kit import Federation
 from tests.relocation.federation import (
     AUDIENCE_1,
+    EVERYTHING,
     FIGURE_1,
     check_delivered,
     federation_of,
@@ -174,6 +175,23 @@ def test_a_move_has_to_pay() -> None:
     assert {decision.kind for decision in federation.decisions} == {"stay"}
     assert "not 1e+09 times less" in federation.decisions[0].evidence["why"]
     assert federation.clients["P"].broker == "B1"
+
+
+def test_after_a_decision_averages_go_on_and_traces_are_counted_anew() -> None:
+    """000 section 3.1: a quarter of the newest, three quarters of what it was."""
+    dear = Terms(margin=1e9)
+    federation = federation_of(
+        (("B1", "B2"),), {"B2": 4}, lambda: Pop(PopConfig(traces=2, terms=dear))
+    )
+    publish(federation, 2)
+    assert [decision.kind for decision in federation.decisions] == ["stay"]
+    federation.unsubscribe("SB2.0", EVERYTHING)
+    federation.settle()
+    publish(federation, 1)
+    assert len(federation.decisions) == 1
+    assert profile(federation, "B1").downstream == {"B2": 0.75 * 4 + 0.25 * 3}
+    publish(federation, 1)
+    assert [decision.evidence["traces"] for decision in federation.decisions] == [2, 2]
 
 
 def test_observing_moves_nobody() -> None:

@@ -76,6 +76,7 @@ class Publisher(Struct):
     # Only where it is a client.
     window: TraceWindow | None = None
     asked_at: float | None = None  # a request is on the way
+    decided: int = 0  # traces of the profile when it was decided for
     seen: int = 0  # publications, since the first ...
     since: float = 0.0  # ... at this time
 
@@ -166,7 +167,8 @@ class Pop(Module):
     def _consider(self, publisher: str, known: Publisher) -> None:
         """Whether it is time to look for a better place."""
         waits = known.asked_at is not None
-        if waits or not pop.is_due(known.profile, len(known.pending), self.config.traces):
+        needed = known.decided + self.config.traces
+        if waits or not pop.is_due(known.profile, len(known.pending), needed):
             return
         known.asked_at = self._now
         self._arrivals.record(publisher, {"subscriber_links": known.hops})
@@ -258,14 +260,14 @@ class Pop(Module):
         return {
             "local": profile.local,
             "downstream": dict(table),
-            "traces": profile.traces,
+            "traces": profile.traces - known.decided,
             "took_s": took_s,
         }
 
     def _begin_anew(self, known: Publisher) -> None:
         """So many traces again, before the next request; what they told so far is not forgotten."""
         known.asked_at = None
-        known.profile = msgspec.structs.replace(known.profile, traces=0)
+        known.decided = known.profile.traces
 
     # --- what takes too long ------------------------------------------------------------------------
 
