@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -677,3 +678,29 @@ def test_a_copy_without_its_lock_is_a_store_of_its_own(tmp_path: Path) -> None:
         bench.wait_safe()
         (tmp_path / "copy").mkdir()
         assert load(copy_store(bench.path, tmp_path / "copy")) == {("a",): 1}
+
+
+def test_whoever_looks_at_the_file_for_a_moment_does_not_keep_the_store_from_opening(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "store"
+    with Bench(path) as bench:
+        bench.write({("session", "a"): 1})
+        bench.wait_safe()
+    looking = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    looking.execute("BEGIN").fetchall()
+    looking.execute("SELECT * FROM meta").fetchall()
+    opened = threading.Event()
+
+    def leave() -> None:
+        assert not opened.wait(0.05)
+        looking.close()
+
+    leaving = threading.Thread(target=leave)
+    leaving.start()
+    try:
+        with Bench(path) as again:
+            opened.set()
+            assert again.loaded == {("session", "a"): 1}
+    finally:
+        leaving.join()

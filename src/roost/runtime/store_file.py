@@ -59,6 +59,7 @@ _SCHEMA = """
     CREATE TABLE kv(key BLOB PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL);
     CREATE TABLE meta(name TEXT PRIMARY KEY, value NOT NULL, crc INTEGER NOT NULL);
 """
+OPENING_S = 2.0
 _PRAGMAS = (
     # Also without a file beside it that the processes would share.
     "locking_mode = EXCLUSIVE",
@@ -374,7 +375,8 @@ def _connect(path: Path) -> sqlite3.Connection:
         f"file:{quote(os.fspath(path))}?mode=rw",
         uri=True,
         isolation_level=None,
-        timeout=0,
+        # Somebody may be looking at it just now, with a tool or for a backup.
+        timeout=OPENING_S,
         # Those of a fold are large, and of any length.
         cached_statements=16,
         # Opened and closed by one thread, used by another in between.
@@ -386,6 +388,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise _unusable(path, f"SQLite chose the journal mode {mode!r} over 'wal'")
+        connection.execute("PRAGMA busy_timeout = 0").fetchall()  # from now on it is ours
     except BaseException:
         connection.close()
         raise
