@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from itertools import chain
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from roost.relocation.bitvector import BitVector
-from roost.relocation.history import HISTORIES_MAX, Histories, Past, added, together
-from roost.relocation.statistics import Answer, Neighbour
+from roost.relocation.choosing import Goal
+from roost.relocation.grape import choose_broker
+from roost.relocation.history import (
+    HISTORIES_MAX,
+    Histories,
+    Past,
+    added,
+    choose_remembering,
+    together,
+)
+from roost.relocation.statistics import Answer, Neighbour, Trace
+from tests.relocation.test_choosing import GOALS
 from tests.relocation.worlds import PUBLICATIONS, World, bits, rows, worlds
 
 AT = Answer("B", (Neighbour("C"),), b"\1", 1)
@@ -62,24 +73,43 @@ def test_only_so_many_and_nothing_of_long_ago() -> None:
 
 def test_with_a_memory_of_one_it_is_the_papers() -> None:
     histories = Histories(100, 1)
-    histories.add("P", Past(1, (AT, NEXT)), "B")
-    assert histories.add("P", Past(101, (AT,)), "B") == ((AT,), 1)
+    histories.add("P", Past(1, (AT, NEXT)))
+    assert histories.add("P", Past(101, (AT,))) == (Past(101, (AT,)),)
 
 
-def test_where_links_were_moved_the_newest_counts_alone() -> None:
-    histories = Histories(100, 4)
-    histories.add("P", Past(1, (AT, NEXT)), "B")
-    elsewhere = Answer("B", (Neighbour("D"),), BitVector([3]).to_bytes(), 1)
-    answers, sessions = histories.add("P", Past(101, (elsewhere,)), "B")
-    assert (answers, sessions) == ((elsewhere,), 1)
-    assert histories.add("P", Past(201, (elsewhere,)), "B")[1] == 2
+@given(worlds(most=6), GOALS, st.data())
+def test_the_choice_is_that_of_the_long_session(
+    world: World, goal: Goal, data: st.DataObject
+) -> None:
+    history: tuple[Past, ...] = ()
+    for session in range(data.draw(st.integers(1, 3), label="sessions")):
+        answers = [
+            replace(answer, bits=bits(row), deliveries=sum(row))
+            for answer in world.answers
+            for row in [data.draw(rows())]
+        ]
+        past = Past(1 + session * PUBLICATIONS, tuple(answers))
+        history = added(history, past, PUBLICATIONS, memory=3)
+    present = data.draw(st.sampled_from(world.names))
+    found = choose_remembering(history, present, Trace(PUBLICATIONS, 1.0), goal)
+    whole = Trace(len(history) * PUBLICATIONS, 1.0)
+    assert found.choice == choose_broker(together(history, PUBLICATIONS), present, whole, goal)
+    assert found.sessions == len(history)
 
 
-def test_a_session_with_a_bit_too_many_does_not_spill_into_the_next() -> None:
-    histories = Histories(4, 4)
-    histories.add("P", Past(1, (AT,)), "B")
-    long = replace(AT, bits=BitVector([4]).to_bytes())
-    assert histories.add("P", Past(5, (long,)), "B") == ((long,), 1)
+ELSEWHERE = Answer("B", (Neighbour("D"),), b"\1", 1)
+TOO_LONG = replace(AT, bits=BitVector([4]).to_bytes())
+
+
+@pytest.mark.parametrize(
+    ("newest", "older"), [((ELSEWHERE,), (AT, NEXT)), ((AT,), (TOO_LONG, NEXT))]
+)
+def test_what_does_not_fit_together_is_not_put_together(
+    newest: tuple[Answer, ...], older: tuple[Answer, ...]
+) -> None:
+    """The link to C is gone; or one bit too many of a session, which must not spill into the next."""
+    found = choose_remembering((Past(5, newest), Past(1, older)), "B", Trace(4, 1.0), Goal())
+    assert (found.answers, found.sessions) == (newest, 1)
 
 
 def test_what_is_remembered_is_bounded() -> None:

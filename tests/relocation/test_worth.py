@@ -35,11 +35,11 @@ def test_load_in_messages() -> None:
 
 
 def test_delay_in_seconds_of_delivery() -> None:
-    """20 deliveries/s that are 0.1 s faster; against 2.5 s of pause, of which 50 deliveries wait half."""
+    """20 deliveries/s that are 0.1 s faster; against 0.5 s of pause, of which 10 deliveries wait half."""
     verdict = worth(choice("delay", delay_s=(0.5, 0.4)), 5, terms=FREE)
     assert verdict.pays
     assert verdict.saving == pytest.approx(0.1 * 20 * 100)
-    assert verdict.cost == pytest.approx(50 * 1.25)
+    assert verdict.cost == pytest.approx(10 * 0.25)
     assert verdict.unit == "s of delivery"
 
 

@@ -32,7 +32,7 @@ from roost.relocation import (
 )
 from roost.relocation.bitvector import counts, words_of
 from roost.relocation.grape import messages, total_delays
-from roost.relocation.history import Histories, Past
+from roost.relocation.history import Histories, Past, choose_remembering
 from roost.relocation.tree import tree_of
 from roost.simulation.topologies import Topology, balanced_tree, chain
 from roost.simulation.trees import neighbours
@@ -122,10 +122,8 @@ def _remembering(answers: list[Answer]) -> Callable[[], object]:
     first = count(1, PUBLICATIONS)
 
     def decide() -> object:
-        newest = Past(next(first), tuple(answers))
-        known, sessions = histories.add("P", newest, present)
-        trace = Trace(sessions * PUBLICATIONS, TRACE.rate_per_s)
-        return choose_broker(known, present, trace, GOAL)
+        history = histories.add("P", Past(next(first), tuple(answers)))
+        return choose_remembering(history, present, TRACE, GOAL)
 
     for _ in range(memory):
         decide()

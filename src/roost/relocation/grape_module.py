@@ -28,7 +28,13 @@ from roost.relocation.choosing import Choice, Goal
 from roost.relocation.collecting import Collecting, Collection
 from roost.relocation.grape import choose_broker
 from roost.relocation.groups import Group, Groups
-from roost.relocation.history import Histories, Past
+from roost.relocation.history import (
+    Histories,
+    History,
+    Past,
+    choose_remembering,
+    newest_answers,
+)
 from roost.relocation.link_times import LinkTimes
 from roost.relocation.notes import (
     Arriving,
@@ -60,7 +66,7 @@ class GrapeConfig(Struct, frozen=True, kw_only=True):
 
     goal: Goal = Goal()
     session: int = 100  # publications that are traced before a decision: G_threshold
-    memory: int = 4  # sessions that a decision is made from; with 1 it is the paper's
+    memory: int = 6  # sessions that a decision is made from; with 1 it is the paper's
     terms: Terms = Terms()
     # A collection may take so long: where brokers are overloaded, it waits in all queues.
     collection_s: float = 120.0
@@ -85,12 +91,13 @@ class GrapeConfig(Struct, frozen=True, kw_only=True):
 class Case(Struct, frozen=True):
     """A publisher that is to be decided for."""
 
-    session: int
     trace: Trace  # of the newest session
-    newest: Sequence[Answer]
-    answers: Sequence[Answer]  # of all sessions that count
-    sessions: int  # how many these are
+    history: History
     asked_at: float
+
+    def brokers(self) -> list[Answer]:
+        """All that may be candidates."""
+        return list(newest_answers(self.history).values())
 
 
 class Grape(Module):
@@ -186,9 +193,9 @@ class Grape(Module):
         if self._groups is not None:
             whole = SessionAnswer(publisher, first, here, trace, newest, ())
             self._groups.collected(publisher, whole)
-        answers, sessions = self._histories.add(publisher, Past(first, newest), here)
-        case = Case(first, trace, newest, answers, sessions, collection.asked_at)
-        if not self._asks(publisher, answers, case):
+        history = self._histories.add(publisher, Past(first, newest))
+        case = Case(trace, history, collection.asked_at)
+        if not self._asks(publisher, case.brokers(), case):
             self._decide(publisher, case, None)
 
     def _group_is_ready(self, group: Group) -> None:
@@ -215,8 +222,11 @@ class Grape(Module):
         if about is None:
             return
         self._around.cancel_timer(ROUND_TRIPS + client)
-        answers = about.brokers() if isinstance(about, Group) else about.answers
-        times = {a.broker: round_trips_s[a.address] for a in answers if a.address in round_trips_s}
+        times = {
+            answer.broker: round_trips_s[answer.address]
+            for answer in about.brokers()
+            if answer.address in round_trips_s
+        }
         if isinstance(about, Group):
             self._decide_group(about, times)
         else:
@@ -228,23 +238,23 @@ class Grape(Module):
 
     def _decide(self, publisher: str, case: Case, times: Mapping[str, float] | None) -> None:
         here, goal, trace = self._around.broker, self.config.goal, case.trace
-        full = self.config.utilisation_max
-        whole = Trace(trace.publications * case.sessions, trace.rate_per_s)
+        newest, full = case.history[0], self.config.utilisation_max
         try:
             if self._arrivals.awaits_outcome(publisher):
-                lately = choose_broker(case.newest, here, trace, goal, times)
-                self._measured(publisher, lately)
-            choice = choose_broker(case.answers, here, whole, goal, times, full)
+                self._measured(publisher, choose_broker(newest.answers, here, trace, goal, times))
+            choice, answers, sessions = choose_remembering(
+                case.history, here, trace, goal, times, full
+            )
         except BadAnswersError as bad:
             self._no_decision(publisher, str(bad))
             return
         about = {
-            "session": case.session,
-            "sessions": case.sessions,
+            "session": newest.first,
+            "sessions": sessions,
             "rate_per_s": trace.rate_per_s,
             "took_s": self._now - case.asked_at,
         }
-        self._carry_out(publisher, (publisher,), choice, case.answers, about, trace.rate_per_s)
+        self._carry_out(publisher, (publisher,), choice, answers, about, trace.rate_per_s)
 
     def _decide_group(self, group: Group, times: Mapping[str, float] | None) -> None:
         here, config, answers = self._around.broker, self.config, group.brokers()

@@ -14,14 +14,18 @@ alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from roost.relocation.bitvector import joined
-from roost.relocation.statistics import Answer
-from roost.relocation.tree import BadAnswersError, tree_of
+from roost.relocation.choosing import Choice, Goal
+from roost.relocation.grape import choose_broker
+from roost.relocation.statistics import Answer, Trace
+from roost.relocation.tree import BadAnswersError
 
 # Whose past is kept; the one that was last added to first is forgotten first.
 HISTORIES_MAX = 1_000
@@ -61,19 +65,24 @@ def added(history: History, newest: Past, count: int, memory: int) -> History:
     return (newest, *(past.without(known) for past in recent[: memory - 1]))
 
 
+def newest_answers(history: History) -> dict[str, Answer]:
+    """Of each broker."""
+    found: dict[str, Answer] = {}
+    for past in history:
+        for answer in past.answers:
+            found.setdefault(answer.broker, answer)
+    return found
+
+
 def together(history: History, count: int) -> list[Answer]:
     """One answer a broker, of one long session."""
-    found: dict[str, Answer] = {}
-    bits: dict[str, list[bytes]] = {}
-    deliveries: dict[str, int] = {}
+    found = newest_answers(history)
+    bits = {name: [b""] * len(history) for name in found}
+    deliveries = dict.fromkeys(found, 0)
     for number, past in enumerate(history):
         for answer in past.answers:
-            name = answer.broker
-            if name not in found:
-                found[name], deliveries[name] = answer, 0
-                bits[name] = [b""] * len(history)
-            bits[name][number] = answer.bits
-            deliveries[name] += answer.deliveries
+            bits[answer.broker][number] = answer.bits
+            deliveries[answer.broker] += answer.deliveries
     try:
         return [
             replace(answer, bits=joined(bits[name], count), deliveries=deliveries[name])
@@ -81,6 +90,36 @@ def together(history: History, count: int) -> list[Answer]:
         ]
     except ValueError as bad:
         raise BadAnswersError(str(bad)) from None
+
+
+class Remembering(NamedTuple):
+    """A choice, and what it was made from."""
+
+    choice: Choice
+    answers: Sequence[Answer]
+    sessions: int
+
+
+def choose_remembering(
+    history: History,
+    present: str,
+    trace: Trace,
+    goal: Goal,
+    pings_s: Mapping[str, float] | None = None,
+    utilisation_max: float = inf,
+) -> Remembering:
+    """`choose_broker`, from all sessions; `trace` is the newest one."""
+    more = pings_s, utilisation_max
+    if len(history) > 1:
+        whole = Trace(trace.publications * len(history), trace.rate_per_s)
+        try:
+            answers = together(history, trace.publications)
+            choice = choose_broker(answers, present, whole, goal, *more)
+            return Remembering(choice, answers, len(history))
+        except BadAnswersError:
+            pass  # links have been moved since
+    newest = history[0].answers
+    return Remembering(choose_broker(newest, present, trace, goal, *more), newest, 1)
 
 
 class Histories:
@@ -91,18 +130,11 @@ class Histories:
         self._memory = memory
         self._histories: dict[str, History] = {}
 
-    def add(self, publisher: str, newest: Past, here: str) -> tuple[Sequence[Answer], int]:
-        """The answers to decide from, and how many sessions these are."""
+    def add(self, publisher: str, newest: Past) -> History:
+        """All that counts now."""
         history = added(self.take(publisher), newest, self._count, self._memory)
-        answers: Sequence[Answer] = newest.answers
-        if len(history) > 1:
-            try:
-                answers = together(history, self._count)
-                tree_of(answers, here)
-            except BadAnswersError:
-                history, answers = (newest,), newest.answers
         self.put(publisher, history)
-        return answers, len(history)
+        return history
 
     def put(self, publisher: str, history: History) -> None:
         """It has come with a past, or has one now."""
