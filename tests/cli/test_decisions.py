@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Iterator
 
@@ -80,6 +81,7 @@ def test_what_would_be_done_and_why(roost: Roost, live: Live) -> None:
             assert explained.code == 0
             assert f"{found[-1]['id']}  20" in explained.out
             assert "Best first, of 2 candidates:" in explained.out
+            assert re.search(r"from +\d+ sessions? of publications, at \d", explained.out)
         explained = roost("decisions", "--explain", "1", "--json", *live.options)
         assert explained.json == found[-1]
         ran = roost("decisions", "--explain", "B7/grape/1", *live.options)

@@ -160,6 +160,7 @@ def show_one(console: Console, decision: Decision) -> None:
         "delay": arrow(now, then, delay_text),
         "load": arrow(now, then, load_text),
         "path": " - ".join(evidence.get("path", ())),
+        "from": sessions_text(evidence),
     }
     for name, text in lines.items():
         if text:
@@ -173,6 +174,14 @@ def show_one(console: Console, decision: Decision) -> None:
         ]
         console.print(f"\nBest first, of {evidence['candidates']} candidates:")
         console.print(fitted(CANDIDATES, rows, console.width))
+
+
+def sessions_text(evidence: Mapping[str, Any]) -> str:
+    """`6 sessions of publications, at 1.67/s`: what was looked at."""
+    if "sessions" not in evidence:
+        return ""
+    sessions = "1 session" if evidence["sessions"] == 1 else f"{evidence['sessions']} sessions"
+    return f"{sessions} of publications, at {evidence['rate_per_s']:.3g}/s"
 
 
 def what(decision: Decision) -> str:
