@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from roost.broker.events import LoadIndices
-from roost.simulation.run import Checks, check, end_of, rest, run_workload, unfinished
+from roost.simulation.run import Checks, end_of, run_workload, unfinished, verdict
 from roost.simulation.summary import (
     BROKER_COLUMNS,
     Summary,
@@ -57,8 +57,7 @@ def ran(text: str, folder: Path | None = None) -> tuple[World, Checks, Summary]:
     world = World(workload.settings, workload.statements, trace=trace)
     run_workload(world, workload, until)
     loads = last_loads(world)
-    rested = rest(world)
-    checks = check(world, rested=rested, must_rest=not unfinished(world, workload))
+    checks, _ = verdict(world, workload)
     table = None
     if trace is not None:
         trace.close()

@@ -19,7 +19,7 @@ from roost.broker.story import Storybook
 from roost.cli.sim_report import progress
 from roost.errors import UserError
 from roost.simulation.faults import with_faults
-from roost.simulation.run import Checks, check, end_of, rest, run_workload, unfinished
+from roost.simulation.run import Checks, check, end_of, run_workload, verdict
 from roost.simulation.summary import Summary, last_loads, summarise
 from roost.simulation.workload_file import Workload, read_workload
 from roost.simulation.world import World
@@ -129,6 +129,5 @@ def judged(
     loads = last_loads(world)
     if not plan.rest:
         return check(world, rested=False), loads, ["it was not given the time (--no-rest)"]
-    rested = rest(world)
-    reasons = [] if rested else unfinished(world, workload)
-    return check(world, rested=rested, must_rest=not reasons), loads, reasons
+    checks, reasons = verdict(world, workload)
+    return checks, loads, reasons

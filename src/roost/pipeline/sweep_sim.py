@@ -31,7 +31,7 @@ from roost.pipeline.sweep_tasks import (
 )
 from roost.simulation.faults import PROFILES, with_faults
 from roost.simulation.generators import GENERATORS, generate
-from roost.simulation.run import Checks, check, end_of, rest, run_workload, unfinished
+from roost.simulation.run import Checks, end_of, run_workload, verdict
 from roost.simulation.settings import FIELDS, Settings, settings_with
 from roost.simulation.statements import Set, Statement
 from roost.simulation.summary import Summary, last_loads, summarise
@@ -175,9 +175,7 @@ def simulate(parameters: Parameters, seed: int) -> Row:
     began = perf_counter()
     run_workload(world, workload, until)
     loads = last_loads(world)
-    rested = rest(world)
-    reasons = [] if rested else unfinished(world, workload)
-    checks = check(world, rested=rested, must_rest=not reasons)
+    checks, _ = verdict(world, workload)
     wall_s = perf_counter() - began
     summary = summarise(world, checks, until=until, wall_s=wall_s, loads=loads)
     row = figures(summary, checks)

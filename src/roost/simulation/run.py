@@ -155,6 +155,13 @@ def rest(world: World) -> bool:
     return False
 
 
+def verdict(world: World, workload: Workload) -> tuple[Checks, list[str]]:
+    """Of a run that is over, once it has come to rest; or why it has not, if that is nobody's mistake."""
+    rested = rest(world)
+    reasons = [] if rested else unfinished(world, workload)
+    return check(world, rested=rested, must_rest=not reasons), reasons
+
+
 def check(world: World, *, rested: bool, must_rest: bool = False) -> Checks:
     """What all checkers say now. With `must_rest`, that it did not come to rest is wrong too."""
     oracle = world.oracle

@@ -54,7 +54,7 @@ from roost.simulation import statements as st
 from roost.simulation.generators.parameters import parameters_of, read_values
 from roost.simulation.generators.parts import Count, Positive, Rate, Seconds, Share
 from roost.simulation.latencies import read_matrix
-from roost.simulation.run import Checks, check, end_of, rest, run_workload, unfinished
+from roost.simulation.run import Checks, end_of, run_workload, verdict
 from roost.traces import TraceWriter
 
 # The figures are those of the last three minutes, up to the last sample of the load.
@@ -145,9 +145,7 @@ class _Run:
                     modules=ready.modules,
                 )
                 run_workload(world, workload, until)
-                rested = rest(world)
-                reasons = [] if rested else unfinished(world, workload)
-                self.checks = check(world, rested=rested, must_rest=not reasons)
+                self.checks, _ = verdict(world, workload)
         self.moved = world.moved
         self.homes = {
             s.publisher: s.broker for s in workload.statements if isinstance(s, st.AddPublisher)
