@@ -7,15 +7,7 @@ with the least load is that of the high-rated ones, and the place with the least
 from __future__ import annotations
 
 from roost.experiments.frame import Claim, Experiment, Results, at_least, at_most, most
-from roost.experiments.relocation.clustered_cells import (
-    BRISK,
-    DELAY,
-    DENSE,
-    LOAD,
-    Parts,
-    grids,
-    less,
-)
+from roost.experiments.relocation.clustered_cells import DELAY, DENSE, LOAD, Parts, grids, less
 from roost.experiments.relocation.clustered_charts import charts, findings
 from roost.experiments.relocation.common import SCALES, TASK, VARIANTS
 from roost.experiments.relocation.setup import POP
@@ -133,12 +125,6 @@ def _at_several(parts: Parts, x: int) -> list[Claim]:
             f"delivery delay above the optimum, delay100, X = {x}, stationary traffic",
             delay.mean("delay_above_optimum"),
             5,
-        ),
-        at_least(
-            RATE,
-            f"message rate down, POP, X = {x}, {BRISK:g} publications a minute",
-            less(parts.brisk, POP, x, "message_rate"),
-            30,
         ),
         at_least(
             RATE,

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from math import isnan
 
 from roost.experiments.frame import Chart, Results, Series
-from roost.experiments.relocation.clustered_cells import DELAY, DENSE, LOAD, PEAK, Parts, less
+from roost.experiments.relocation.clustered_cells import (
+    BRISK,
+    DELAY,
+    DENSE,
+    LOAD,
+    PEAK,
+    Parts,
+    less,
+)
 from roost.experiments.relocation.common import END, SPREAD_AXIS, name_of, spread_chart
 from roost.experiments.relocation.setup import BASELINE, POP
 
@@ -33,24 +41,27 @@ def findings(results: Results) -> list[str]:
     )
     return [
         *(_headline(places, *headline) for headline in HEADLINES),
-        _tracing(parts.constant),
+        _tracing(parts),
         _near_saturation(parts.saturated),
     ]
 
 
-def _tracing(constant: Results) -> str:
+def _tracing(parts: Parts) -> str:
     """What of the message rate is due to the messages of tracing."""
     told = []
-    for variant in (LOAD, POP):
+    for part, variant, where in (
+        (parts.constant, LOAD, ""),
+        (parts.constant, POP, ""),
+        (parts.brisk, POP, f" with {BRISK:g} publications a minute"),
+    ):
         all_, plain = (
-            dict(_falls(constant, variant, figure)) for figure in ("message_rate", "data_rate")
+            dict(_falls(part, variant, figure)) for figure in ("message_rate", "data_rate")
         )
         by_x = ", ".join(f"{all_[x]:.0f} and {plain[x]:.0f} % at X = {x:g}" for x in all_)
-        told.append(f"{name_of(variant)} {by_x}")
+        told.append(f"{name_of(variant)}{where} {by_x}")
     return (
         "By how much all messages fall, and publications alone, without what tracing and moving take: "
-        + "; ".join(told)
-        + "."
+        f"{'; '.join(told)}. POP has a message on each link for every traced publication, 50 a minute."
     )
 
 
