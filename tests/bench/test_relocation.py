@@ -35,7 +35,7 @@ def test_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relocation, "LITERAL_MAX", 15)
     result = run((7, 15, 31), seed=1, budget_s=0.001)
     assert result["bench"] == "relocation"
-    names = ("decision_ms", "predictions_ms", "subscribers_ms", "peak_kb")
+    names = ("decision_ms", "predictions_ms", "remembering_ms", "subscribers_ms", "peak_kb")
     assert set(result["results"]) == {
         *(f"{name}_at_{n}" for name in names for n in (7, 15, 31)),
         "literal_ms_at_7",
@@ -52,7 +52,7 @@ def test_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = table(result)
     assert shown.columns == ["brokers", "7", "15", "31"]
     assert all(len(row) == 4 for row in shown.rows)
-    assert shown.rows[2][-1] == ""  # not measured
+    assert shown.rows[3][-1] == ""  # not measured
     assert sum("at 15 brokers" in note for note in shown.notes) == 1
 
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from roost.broker import events as ev
 from roost.broker.client import Client
+from roost.broker.config import ClientConfig
 from roost.broker.messages import (
     EndSession,
     HandOver,
@@ -57,6 +58,9 @@ MOVES = (
 EVERY = 3
 # Longer than any timer that ends a move, a session or a wait.
 LONG_S = 200.0
+# A client gives up a move that takes longer.
+MOVE_S = ClientConfig(client="", session="").move_timeout_s
+TOO_LONG = f"it took more than {MOVE_S:g} s"
 
 
 class Incident(NamedTuple):

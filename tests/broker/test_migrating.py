@@ -33,11 +33,13 @@ from roost.broker.permissions import Permission
 from roost.language import parse_advertisement, parse_subscription
 from tests.broker.journey import (
     FIGURE_1,
+    MOVE_S,
     PART,
     PATH,
     PATH_LINKS,
     SOURCE,
     TARGET,
+    TOO_LONG,
     Journey,
 )
 from tests.broker.kit import Edge, Federation
@@ -321,13 +323,13 @@ def test_nobody_answers_at_the_target() -> None:
     play = journey()
     play.federation.severed.add(frozenset(("P", TARGET)))
     play.federation.redirect("P", TARGET)
-    play.federation.advance(9.9)
+    play.federation.advance(MOVE_S - 0.1)
     assert play.client.moving
     ids = [play.federation.publish("P", a=1)]
     play.federation.settle()
     assert play.federation.got("SB7") == ids
     play.federation.advance(0.2)
-    stays(play.federation, "it took more than 10 s")
+    stays(play.federation, TOO_LONG)
 
 
 @pytest.mark.parametrize("broker", [*PATH, "B7"])
@@ -337,17 +339,15 @@ def test_somebody_on_the_way_never_answers(broker: str) -> None:
     play.federation.redirect("P", TARGET)
     knock(play.federation, TARGET)
     play.federation.hold_commits.add(broker)
-    play.federation.advance(10.1)
+    play.federation.advance(MOVE_S + 0.1)
     if broker == "B7":  # off the path: it is not asked
         assert play.client.broker == TARGET
         return
-    assert [tell.reason for tell in play.federation.heard("P", "stays")] == [
-        "it took more than 10 s"
-    ]
+    assert [tell.reason for tell in play.federation.heard("P", "stays")] == [TOO_LONG]
     play.federation.hold_commits.clear()
     play.federation.commit(broker)
-    play.federation.advance(100.0)
-    stays(play.federation, "it took more than 10 s")
+    play.federation.advance(10 * MOVE_S)
+    stays(play.federation, TOO_LONG)
 
 
 def test_while_it_pauses_the_target_is_lost() -> None:
@@ -359,12 +359,12 @@ def test_while_it_pauses_the_target_is_lost() -> None:
     ids = [play.federation.publish("P", a=1) for _ in range(3)]
     play.federation.crash(TARGET)
     play.federation.hold_data.clear()
-    play.federation.advance(10.1)
+    play.federation.advance(MOVE_S + 0.1)
     assert play.client.broker == SOURCE
     assert play.federation.got("SB2") == play.federation.got("SB5") == ids
     play.federation.start(TARGET)
     play.federation.advance(60.0)
-    stays(play.federation, "it took more than 10 s")
+    stays(play.federation, TOO_LONG)
 
 
 @pytest.mark.parametrize("parted", [("B1", "B5"), ("B5", "B6")], ids="-".join)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from roost.broker import events as ev
 from roost.broker.messages import HandOver, Migrated, Paused, Subscribe
 from tests.broker.journey import (
+    MOVE_S,
     NOTHING,
     PART,
     PATH,
@@ -305,7 +306,7 @@ def test_the_pause_of_a_move_that_is_off_is_not_taken_for_that_of_the_next() -> 
     federation = play.federation
     federation.hold_data.add(("P", SOURCE))
     federation.redirect("P", TARGET)
-    federation.advance(10.1)
+    federation.advance(MOVE_S + 0.1)
     assert federation.between("P", SOURCE, Paused)
     assert federation.heard("P", "stays")
     for _ in range(3):

@@ -37,6 +37,7 @@ from tests.broker.journey import (
     PATH,
     SOURCE,
     TARGET,
+    TOO_LONG,
     Incident,
     Journey,
     crash,
@@ -225,7 +226,7 @@ def test_it_takes_too_long() -> None:
     alone = Alone()
     alone.event(NEW, 2)
     alone.happens(ev.TimerFired("move"))
-    abandoned(alone, "it took more than 10 s")
+    abandoned(alone, TOO_LONG)
     assert alone.messages(NEW)[-1] == EndSession("C leaves")
     alone.event(NEW, 3)  # what is still on the way is nobody's
     alone.hears(NEW, SessionEnded("goodbye"))
