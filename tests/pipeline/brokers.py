@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from roost.runtime.config import AdminTable, BrokerTable, ServerConfig
 from roost.runtime.server import BrokerServer
 
 T = TypeVar("T")
+PATIENCE_S = 20.0
 
 
 class LiveBroker:
@@ -57,8 +59,15 @@ class LiveBroker:
 
         return self._run(count())
 
+    def wait_until_waiting(self, durable: str, number: int) -> None:
+        """Until so many wait. Whoever acknowledges does not see to it that this has arrived."""
+        until = time.monotonic() + PATIENCE_S
+        while (found := self.waiting(durable)) != number:
+            assert time.monotonic() < until, f"{found} events wait for {durable}, not {number}"
+            time.sleep(0.01)
+
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(20)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     def end(self) -> None:
         self.stop()

@@ -216,7 +216,7 @@ def test_all_that_a_broker_keeps_is_forgotten(tmp_path: Path) -> None:
         with connect_sync(broker.url) as client:
             with client.subscribe("*", durable="serve"), client.outbox("serve") as outbox:
                 outbox.publish(1, {"n": 1})
-            assert broker.waiting("serve") == 1
+            broker.wait_until_waiting("serve", 1)
             forget(serving)
             assert broker.waiting("serve") is None
             assert client.outbox("serve").open() == 0

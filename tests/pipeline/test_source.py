@@ -60,7 +60,7 @@ def test_what_waits_is_a_table(
     assert [tuple(row) for row in frame.collect()] == [
         (n, "a" if n % 2 else None, n + 1) for n in range(COUNT)
     ]
-    assert broker.waiting("table") == 0
+    broker.wait_until_waiting("table", 0)
     forget("table", Place(url=broker.url))
     assert broker.waiting("table") is None
 
@@ -103,7 +103,7 @@ def test_a_stream_from_and_to_a_federation(
     assert (got[3].payload, got[3].content_type) == (b'{"n":3}', "t")
     assert len({event.id for event in got}) == COUNT
     assert len(list((tmp_path / "commits").glob("[0-9]*"))) > 2
-    assert broker.waiting("stream") == 0
+    broker.wait_until_waiting("stream", 0)
     # It goes on from there: with what came since, and under the same name.
     client.publish({"n": COUNT})
     client.flush()
