@@ -18,6 +18,7 @@ from roost.broker.messages import (
     Frame,
     Greeting,
     HandOver,
+    Inquiry,
     LinkHello,
     Login,
     Marker,
@@ -45,6 +46,7 @@ from roost.broker.messages import (
     Subscribe,
     Unadvertise,
     Unsubscribe,
+    Wants,
 )
 from tests.language.strategies import advertisements, events, subscriptions
 
@@ -90,7 +92,9 @@ messages_by_kind: dict[type[Message], SearchStrategy[Message]] = {
     Subscribe: st.builds(Subscribe, names, subscriptions(), names),
     Unsubscribe: st.builds(Unsubscribe, names, names),
     Marker: st.builds(Marker, names, names),
-    MarkerEcho: st.builds(MarkerEcho, names, names),
+    MarkerEcho: st.builds(MarkerEcho, names, names, subscription_ids),
+    Inquiry: st.builds(Inquiry, names, names),
+    Wants: st.builds(Wants, st.booleans(), names),
     EndSession: st.builds(EndSession, names),
     HandOver: st.builds(HandOver, names),
     DrainEcho: st.builds(DrainEcho, names, names),
@@ -108,7 +112,7 @@ messages_by_kind: dict[type[Message], SearchStrategy[Message]] = {
     Refused: st.builds(Refused, names, names),
     Dropped: st.builds(Dropped, numbers),
     Settle: st.builds(Settle, names, names),
-    Settled: st.builds(Settled, names),
+    Settled: st.builds(Settled, names, subscription_ids),
     Note: st.builds(Note, names, payloads, names, st.booleans()),
     Probe: st.builds(Probe, numbers, subscription_ids),
     Probed: st.builds(
@@ -121,7 +125,21 @@ messages = st.one_of(*messages_by_kind.values())
 publishers = (st.just("") | names, st.just(0) | numbers)
 unnumbered_by_kind: dict[type[Ack | Greeting], SearchStrategy[Parcel]] = {
     Ack: st.builds(Ack, numbers, numbers),
-    LinkHello: st.builds(LinkHello, numbers, names, names, names, numbers, numbers),
+    LinkHello: st.one_of(
+        st.builds(LinkHello, numbers, names, names, names, numbers, numbers),
+        st.builds(
+            LinkHello,
+            numbers,
+            names,
+            names,
+            names,
+            numbers,
+            numbers,
+            names,
+            names,
+            *(numbers,) * 6,
+        ),
+    ),
     Login: st.builds(Login, names, names),
     Attach: st.builds(
         Attach,
@@ -135,8 +153,10 @@ unnumbered_by_kind: dict[type[Ack | Greeting], SearchStrategy[Parcel]] = {
         names,
         *publishers,
     ),
-    Attached: st.builds(Attached, names, st.booleans(), numbers, numbers, numbers, *publishers),
-    AttachRefused: st.builds(AttachRefused, names, names),
+    Attached: st.builds(
+        Attached, names, st.booleans(), numbers, numbers, numbers, *publishers, st.booleans()
+    ),
+    AttachRefused: st.builds(AttachRefused, names, names, st.booleans()),
     Ping: st.builds(Ping, numbers),
     Pong: st.builds(Pong, numbers),
 }

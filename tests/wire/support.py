@@ -16,6 +16,7 @@ from roost.broker.messages import (
     EndSession,
     Frame,
     HandOver,
+    Inquiry,
     LinkHello,
     Login,
     Marker,
@@ -42,6 +43,7 @@ from roost.broker.messages import (
     Subscribe,
     Unadvertise,
     Unsubscribe,
+    Wants,
 )
 from roost.language import Event, parse_advertisement, parse_subscription
 from roost.wire import encode
@@ -105,4 +107,6 @@ def one_of_each() -> list[Parcel]:
         Frame(DATA, 28, Note("grape", b"\x01\x02", "d1", behind=True)),
         Frame(CONTROL, 29, Probe(9, ("B6", "B5"))),
         Frame(CONTROL, 30, Probed(9, ("B6",), (0.5,))),
+        Frame(CONTROL, 31, Inquiry("m1", "P1")),
+        Frame(CONTROL, 32, Wants(True, "B2 is away")),
     ]

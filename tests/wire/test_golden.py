@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from roost.broker.messages import DATA, Attach, Attached, Frame, Parcel
+from roost.broker.messages import (
+    CONTROL,
+    DATA,
+    Attach,
+    Attached,
+    AttachRefused,
+    Frame,
+    LinkHello,
+    MarkerEcho,
+    Parcel,
+    Settled,
+)
 from roost.wire import PREFACE, decode, encode, pack_record
 from tests.wire.support import one_of_each, quote
 
@@ -66,10 +77,12 @@ GOLDEN = {
     "Probed": (
         "00 00 00 18 97 2b 00 ce 00 00 00 1e 00 09 91 a2 42 36 91 cb 3f e0 00 00 00 00 00 00"
     ),
+    "Inquiry": "00 00 00 0f 96 2c 00 ce 00 00 00 1f 00 a2 6d 31 a2 50 31",
+    "Wants": "00 00 00 15 96 2d 00 ce 00 00 00 20 00 c3 aa 42 32 20 69 73 20 61 77 61 79",
 }
 
 
-# What is left out where there is no durable publisher, and where an event is not traced.
+# What is left out where it has nothing to say: it came later than its kind.
 OPTIONAL: list[tuple[Parcel, str]] = [
     (
         Attach(1, "C1", "s1", False, 0, 0, True, "p1", "C1~p1", 7),
@@ -78,6 +91,23 @@ OPTIONAL: list[tuple[Parcel, str]] = [
     (
         Attached("s1", False, 0, 0, 0, "C1~p1", 0),
         "00 00 00 10 98 04 a2 73 31 c2 00 00 00 a5 43 31 7e 70 31 00",
+    ),
+    (
+        Attached("s1", False, 0, 0, 0, "", 0, True),
+        "00 00 00 0c 99 04 a2 73 31 c2 00 00 00 a0 00 c3",
+    ),
+    (AttachRefused("full", "", True), "00 00 00 09 94 05 a4 66 75 6c 6c a0 c3"),
+    (
+        LinkHello(4, "B0", "i1", "i2", 3, 4, "l1", "l2", 5, 6, 7, 8, 9, 10),
+        "00 00 00 1a 9f 02 04 a2 42 30 a2 69 31 a2 69 32 03 04 a2 6c 31 a2 6c 32 05 06 07 08 09 0a",
+    ),
+    (
+        Frame(CONTROL, 18, Settled("q1", ("B2",))),
+        "00 00 00 10 96 1e 00 ce 00 00 00 12 00 a2 71 31 91 a2 42 32",
+    ),
+    (
+        Frame(CONTROL, 12, MarkerEcho("m1", "P1", ("B2",))),
+        "00 00 00 13 97 17 00 ce 00 00 00 0c 00 a2 6d 31 a2 50 31 91 a2 42 32",
     ),
     (
         Frame(DATA, 5, quote(traced=True), 2),
@@ -97,7 +127,7 @@ def test_bytes_stay_as_they_are(parcel: Parcel) -> None:
     assert decode(encoded[4:]) == parcel
 
 
-@pytest.mark.parametrize(("parcel", "golden"), OPTIONAL, ids=["Attach", "Attached", "Publication"])
+@pytest.mark.parametrize(("parcel", "golden"), OPTIONAL)
 def test_what_may_be_left_out_stays_as_it_is(parcel: Parcel, golden: str) -> None:
     encoded = encode(parcel)
     assert encoded.hex(" ") == golden

@@ -551,6 +551,7 @@ HANDLERS: dict[type, Any] = {
     ev.ClientRedirected: lambda broker, event: broker.hosting.redirect(
         event.client, event.broker, event.cause
     ),
+    ev.SessionDismissed: lambda broker, event: broker.hosting.dismiss(event),
     ev.LoadSampled: Broker._load_sampled,
     ev.ModuleSwitched: Broker._module_switched,
     ev.Started: Broker._started,

@@ -109,6 +109,13 @@ class ClientRedirected(Struct, frozen=True, gc=False):
     cause: str
 
 
+class SessionDismissed(Struct, frozen=True, gc=False):
+    """The operator ends a session, with all that waits in it; the client is told, if it is there."""
+
+    session: str
+    reason: str
+
+
 class Persisted(Struct, frozen=True, gc=False):
     """Everything up to this `Persist` is safe."""
 

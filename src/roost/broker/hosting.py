@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from roost.broker import events as ev
 from roost.broker.commands import CancelTimer, Close, Send, SetTimer
 from roost.broker.draining import HAND_OVER, SETTLE, marker_id, read_marker_id
 from roost.broker.hops import Session
@@ -293,6 +294,17 @@ class Hosting:
         session.leaving = True
         self._mark_ending(session, message.cause)
         self._say_ended(session, "goodbye")
+
+    def dismiss(self, event: ev.SessionDismissed) -> None:
+        """The operator has enough of a session."""
+        session = self._broker.sessions.get(event.session)
+        if session is None or session.ending:
+            return
+        if session.connection is None:
+            self.forget(session, event.reason)
+        else:
+            self._mark_ending(session, event.reason)
+            self._say_ended(session, event.reason)
 
     def hands_over(self, session: Session, message: HandOver) -> None:
         if not session.leaving:

@@ -28,8 +28,12 @@ DATA: Final = 1
 
 Priority: TypeAlias = Literal[0, 1]
 
-# Raised when a peer could misunderstand us; compared in the greeting.
-PROTOCOL_VERSION: Final = 3
+# Said in the greeting. Raised whenever somebody of an earlier version could misunderstand us ...
+PROTOCOL_VERSION: Final = 4
+# ... whom we go on talking to from here on, in words that they know (`ASKS_BACK` says which are new).
+PROTOCOL_VERSION_MIN: Final = 3
+# From this version on: `Inquiry`, `Wants`, `is_new`, `missing`, and a `Ping` at any time.
+ASKS_BACK: Final = 4
 
 
 class Message(Struct, frozen=True, gc=False):
@@ -102,10 +106,31 @@ class Marker(Message, frozen=True):
     cause: str
 
 
+class Inquiry(Message, frozen=True):
+    """A marker of the control class: has all that was said ahead of it been answered, here and behind here?
+
+    Answered by `MarkerEcho`, behind the subscriptions that follow from it; see `absence`.
+    """
+
+    id: str
+    cause: str
+
+
 class MarkerEcho(Message, frozen=True):
     """Everything ahead of the marker has passed here and everywhere behind here."""
 
     id: str
+    cause: str
+    missing: tuple[str, ...] = ()  # neighbours of brokers here and behind here that are away
+
+
+class Wants(Message, frozen=True):
+    """Somebody behind here is away, and may want anything when it is back: send me everything, or no longer.
+
+    (Control class, in order behind the subscriptions of whoever is back.) See `absence`.
+    """
+
+    everything: bool
     cause: str
 
 
@@ -246,9 +271,10 @@ class Settle(Message, frozen=True):
 
 
 class Settled(Message, frozen=True):
-    """It has."""
+    """It has; at those that are away it will have when they are back, and until then nothing is missed."""
 
     id: str
+    missing: tuple[str, ...] = ()  # the brokers that are away, by name
 
 
 class Delivery(Message, frozen=True):
@@ -280,6 +306,16 @@ class LinkHello(Struct, frozen=True, gc=False):
     known_incarnation: str  # what we know of the neighbour; "" for nothing
     control_received: int
     data_received: int
+    # Whether the memory of either is older than what the other has heard of it (a backup was put back):
+    life: str = ""  # new at each start
+    known_life: str = ""  # the last one of the neighbour's that we have greeted
+    # How far both lanes had come, control and data, when this life began, and what was acknowledged by now.
+    control_sent_before: int = 0
+    control_received_before: int = 0
+    control_acked: int = 0
+    data_sent_before: int = 0
+    data_received_before: int = 0
+    data_acked: int = 0
 
 
 class Attach(Struct, frozen=True, gc=False):
@@ -325,6 +361,8 @@ class Attached(Struct, frozen=True, gc=False):
     # Of a durable publisher: whose events they are, and the number of the last one that was accepted.
     publisher: str = ""
     published: int = 0
+    # The session began with this greeting: nothing has waited in it. (Of a durable one: it was lost, or is over.)
+    is_new: bool = False
 
 
 class AttachRefused(Struct, frozen=True, gc=False):
@@ -332,10 +370,11 @@ class AttachRefused(Struct, frozen=True, gc=False):
 
     reason: str
     redirect: str = ""
+    transient: bool = False  # it may be otherwise before long: try again
 
 
 class Ping(Struct, frozen=True, gc=False):
-    """A client asks any broker for an answer, and for nothing else: no greeting is needed."""
+    """Are you there? No greeting is needed, and machines never see one behind it: drivers answer."""
 
     number: int
 

@@ -12,11 +12,12 @@ array, whose first item is the tag of its kind (see `kinds`):
                          published at, priority, traced]
 
 Fields stand in the order of their class; subscriptions and advertisements are their readable text. An array
-has just these items: another format is another version in the preface (see `stream`). Only what a greeting
-says of a durable publisher, at its end, is left out where there is none, and `traced` where it is false. The
-reader takes any spelling that MessagePack has for a number or a length. The writer takes the shortest, except
-that the sequence of a frame takes 5 bytes (9 from 2^32 on), so that the size of a frame doesn't depend on how
-long its link has been up. Of a name that stands twice in a map, the last counts.
+has just these items: another format is another version in the preface (see `stream`). Only fields that came
+later than their kind (`kinds.LATER`) are left out, from the end, where they have nothing to say; so a peer of the
+version before reads all that is meant for it. The reader takes any spelling that MessagePack has for a number or
+a length. The writer takes the shortest, except that the sequence of a frame takes 5 bytes (9 from 2^32 on), so
+that the size of a frame doesn't depend on how long its link has been up. Of a name that stands twice in a map,
+the last counts.
 
 PUBLICATION is the same wherever a publication goes, and stands last. So it is encoded once and kept with it
 (`Publication.encoded`), whoever forwards it puts other bytes in front of the same, and the size of a frame
@@ -93,11 +94,7 @@ def encode(parcel: Parcel) -> bytes:
         if type(parcel) is Frame:
             return _encode_frame(parcel)
         tag = _tag(kinds.UNNUMBERED_TAGS, parcel)
-        fields = astuple(parcel)
-        optional = kinds.OPTIONAL.get(type(parcel))
-        if optional and not any(fields[-optional:]):
-            fields = fields[:-optional]
-        body = _encode((tag, *fields))
+        body = _encode((tag, *_fields(parcel)))
         return len(body).to_bytes(PREFIX_SIZE, "big") + body
     except _UNWRITABLE as error:
         raise WireError(f"{type(parcel).__name__} can't be written: {error}") from error
@@ -211,7 +208,7 @@ def _encode_frame(frame: Frame) -> bytes:
         rest = _encode(message.subscriptions) + publication_bytes(message.publication)
     else:
         tag = _tag(kinds.MESSAGE_TAGS, message)
-        fields = astuple(message)
+        fields = _fields(message)
         items = len(fields)
         # They go into the array of the frame, so without the mark of their own.
         rest = _encode(fields)[1:]
@@ -222,6 +219,16 @@ def _encode_frame(frame: Frame) -> bytes:
         return _pack_head(length, mark, tag, frame.priority, _UINT32, sequence, hops) + rest
     head = bytes((_ARRAY + _FRAME_ITEMS + items, tag, frame.priority)) + _wide(sequence, hops)
     return (len(head) + len(rest)).to_bytes(PREFIX_SIZE, "big") + head + rest
+
+
+def _fields(value: Struct) -> tuple[Any, ...]:
+    """Without those at the end that came later than their kind and have nothing to say."""
+    fields = astuple(value)
+    for count in reversed(kinds.LATER.get(type(value), ())):
+        if any(fields[-count:]):
+            break
+        fields = fields[:-count]
+    return fields
 
 
 def _tag(tags: Mapping[type[Any], int], value: object) -> int:

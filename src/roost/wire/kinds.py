@@ -27,6 +27,7 @@ from roost.broker.messages import (
     EndSession,
     Frame,
     HandOver,
+    Inquiry,
     LinkHello,
     Login,
     Marker,
@@ -55,6 +56,7 @@ from roost.broker.messages import (
     Subscribe,
     Unadvertise,
     Unsubscribe,
+    Wants,
 )
 from roost.language import (
     Advertisement,
@@ -78,8 +80,17 @@ UNNUMBERED_TAGS: Final[dict[type[Parcel], int]] = {
     Ping: 7,
     Pong: 8,
 }
-# So many fields at the end are left out if they have nothing to say: they came later than the kind itself.
-OPTIONAL: Final[dict[type[Struct], int]] = {Attach: 2, Attached: 2, Publication: 1}
+# Fields at the end that came later than the kind itself, so many each time: left out, the last to come first,
+# where they have nothing to say.
+LATER: Final[dict[type[Struct], tuple[int, ...]]] = {
+    Attach: (2,),
+    Attached: (2, 1),
+    AttachRefused: (1,),
+    LinkHello: (8,),
+    MarkerEcho: (1,),
+    Settled: (1,),
+    Publication: (1,),
+}
 # A frame has the tag of the message in it.
 MESSAGE_TAGS: Final[dict[type[Message], int]] = {
     Publication: 16,
@@ -109,6 +120,8 @@ MESSAGE_TAGS: Final[dict[type[Message], int]] = {
     Note: 41,
     Probe: 42,
     Probed: 43,
+    Inquiry: 44,
+    Wants: 45,
 }
 KINDS: Final[dict[int, type[Struct]]] = {
     tag: kind for tags in (UNNUMBERED_TAGS, MESSAGE_TAGS) for kind, tag in tags.items()
@@ -156,13 +169,13 @@ def texts_of(kind: type[Struct]) -> tuple[Text, ...]:
 def wire_type(kind: type[Struct], tag: int, limits: Limits) -> Any:
     """What msgspec is to make of a body of this kind: a Struct of the items behind the tag."""
     hints = get_type_hints(kind) | get_type_hints(Frame) | {"publication": Raw}
-    optional = 0 if kind is Publication else OPTIONAL.get(kind, 0)  # its own part has them
+    optional = 0 if kind is Publication else sum(LATER.get(kind, ()))  # its own part has them
     return _struct(kind.__name__, items_of(kind)[1:], hints, limits, tag, optional)
 
 
 def publication_type(limits: Limits) -> Any:
     """What msgspec is to make of a publication's own part: a Struct of `PUBLICATION_ITEMS`."""
-    hints, optional = get_type_hints(Publication), OPTIONAL[Publication]
+    hints, optional = get_type_hints(Publication), sum(LATER[Publication])
     return _struct("Publication", PUBLICATION_ITEMS, hints, limits, None, optional)
 
 
