@@ -102,6 +102,15 @@ class Record(Command, frozen=True):
     decision: Decision
 
 
+class Report(Command, frozen=True):
+    """Something that operators may want to know, for the log; nobody acts on it."""
+
+    level: str  # debug, info, warning or error
+    what: str  # the kind of event, of a small and fixed set
+    about: str  # whom it concerns: a neighbour, a session
+    detail: str
+
+
 # --- clients only -----------------------------------------------------------------------------------
 
 
