@@ -48,6 +48,8 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Name = Annotated[str, Meta(min_length=1, max_length=DEFAULT_LIMITS.name_length_max)]
 # Relative to the file that says it; "" is none.
 File = Annotated[str, Meta(extra={"file": True})]
+# Several of them.
+Folders = Annotated[tuple[str, ...], Meta(extra={"file": True})]
 # Never shown, in messages or elsewhere.
 Secret = Annotated[str, Meta(extra={"secret": True})]
 
@@ -287,7 +289,7 @@ class SecurityTable(Table, frozen=True, kw_only=True):
     ] = ""
     token_file: Annotated[File, why("A file that holds nothing but that token.")] = ""
     refusals: Annotated[
-        File, why("Where refusals are written, as JSON lines. Empty: to standard error.")
+        File, why("Where refusals are written, as JSON lines. Empty: in the log only.")
     ] = ""
 
     def __repr__(self) -> str:
@@ -299,9 +301,33 @@ class TraceTable(Table, frozen=True, kw_only=True):
     """What the broker records of its traffic, for the pipeline."""
 
     folder: Annotated[File, why("Where traces go, as Parquet. Empty: nothing is recorded.")] = ""
+    allowed: Annotated[
+        Folders,
+        why(
+            "Where operators may have traces written, by `roost trace on` or POST /trace: in these folders,"
+            " the one above, and below them. If there is none of both: in [broker] data."
+        ),
+    ] = ()
     rows_a_group: Annotated[
         Positive, why("Rows that are written at once; until then they are in memory only.")
     ] = 50_000
+
+
+class LogTable(Table, frozen=True, kw_only=True):
+    """What the broker says of itself: starts, links, sessions, moves, refusals, trouble."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        why("The least that is worth a line; debug has every session that begins and ends."),
+    ] = "info"
+    format: Annotated[Literal["text", "json"], why("Lines for people, or for programs.")] = "text"
+    file: Annotated[
+        File,
+        why(
+            "Where they go. At 16 MB it is renamed to end in .1, in place of the one before. Empty: to"
+            " standard error."
+        ),
+    ] = ""
 
 
 class RelocationTable(Table, frozen=True, kw_only=True):
@@ -352,6 +378,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     security: SecurityTable = SecurityTable()
     trace: TraceTable = TraceTable()
     relocation: RelocationTable = RelocationTable()
+    log: LogTable = LogTable()
 
 
 # --- what others need of it -----------------------------------------------------------------------

@@ -23,6 +23,7 @@ from roost.broker.commands import (
     PauseReading,
     Persist,
     Record,
+    Report,
     ResumeReading,
     Send,
     SetTimer,
@@ -68,6 +69,7 @@ class Shell:
         fetch: Callable[[Fetch], None] = lambda _: None,
         record: Callable[[Record], None] = lambda _: None,
         refused: Callable[[int, str, str], None] = lambda *_: None,
+        report: Callable[[Report], None] = lambda _: None,
     ) -> None:
         self.machine = Broker(config, modules)
         self.loop = asyncio.get_running_loop()
@@ -79,6 +81,7 @@ class Shell:
         self._fetch = fetch
         self._record = record
         self._refused = refused
+        self._report = report
         self._ids = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._dirty: list[Connection] = []  # those with something to say, once each
@@ -181,6 +184,8 @@ class Shell:
                     connection.resume()
         elif isinstance(command, Record):
             self._record(command)
+        elif isinstance(command, Report):
+            self._report(command)
 
     # --- timers -------------------------------------------------------------------------------------
 

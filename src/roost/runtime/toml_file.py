@@ -142,7 +142,9 @@ def read_table(file: TomlFile, path: tuple[str, ...], kind: type[S], folder: Pat
             file.refuse((*path, name), f"{title} {name} {objection}")
         converted = msgspec.convert(value, wanted)
         if converted and folder is not None and _extra(wanted).get("file"):
-            converted = str(folder / converted)
+            several = isinstance(converted, tuple)
+            paths = tuple(str(folder / each) for each in (converted if several else (converted,)))
+            converted = paths if several else paths[0]
         read[name] = converted
     return kind(**read)
 
