@@ -16,7 +16,6 @@ import contextlib
 import os
 import secrets
 import socket
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -42,12 +41,14 @@ from roost.errors import UserError
 from roost.runtime.config import ServerConfig, address_of, broker_config, limits_of, login_of
 from roost.runtime.connection import SocketConnection
 from roost.runtime.loads import LoadMeter, load_dict
+from roost.runtime.log import EventLog
 from roost.runtime.optimisers import Optimisers
 from roost.runtime.recorder import Recorder
 from roost.runtime.security import RefusalLog, Users
 from roost.runtime.shell import Shell
 from roost.runtime.store import Store
 from roost.runtime.tls import client_context, names_of_peer, server_context, tell_failures
+from roost.runtime.watch import Watch
 from roost.wire import encode
 
 if TYPE_CHECKING:
@@ -67,7 +68,13 @@ DIAL_S = 10.0
 class BrokerServer:
     """One broker of a federation, on real sockets."""
 
-    def __init__(self, config: ServerConfig) -> None:
+    def __init__(
+        self,
+        config: ServerConfig,
+        *,
+        log: EventLog | None = None,  # None: to the file of the settings, or nowhere
+        config_file: Path | None = None,  # where the settings are from
+    ) -> None:
         self.config = config
         self.name = config.broker.name
         self.host, self.port = config.broker.host, config.broker.port
@@ -78,7 +85,9 @@ class BrokerServer:
         self._login = login_of(config)
         self._users = Users.load(Path(config.security.users)) if config.security.enabled else None
         self._users_revision = 0
-        self._refusal_log = RefusalLog(config.security.refusals)
+        self.log = log or EventLog(config.log, self.name, aloud=False)
+        self.watch = Watch(self, self.log, config_file)
+        self._refusal_log = RefusalLog(config.security.refusals, self.log.refusals)
         self._login_threads = ThreadPoolExecutor(1, "login")
         self._server_tls = server_context(config.tls) if config.tls.certificate else None
         if self._server_tls is not None:
@@ -123,11 +132,13 @@ class BrokerServer:
             fetch=self._fetch,
             record=self._decided,
             refused=self.refused,
+            report=self.watch.report,
         )
         self.shell.handle(ModuleSwitched(self.recorder.name, ModuleState.OFF.value))
         self.optimisers.begin(self.shell)
         self.shell.handle(Started(records))
         self._begun = True
+        self.watch.restored(len(records))
         self._set_links()
         try:
             await self._listen()
@@ -161,6 +172,7 @@ class BrokerServer:
 
             self.admin = Admin(self)
             await self.admin.start()
+        self.watch.started()
 
     def _address(self) -> str:
         """Where clients find us that were at another broker."""
@@ -171,6 +183,7 @@ class BrokerServer:
     def _decided(self, record: Record) -> None:
         self.recorder.decided(record)
         self.optimisers.decided(record)
+        self.watch.decided(record)
 
     def _set_links(self) -> None:
         """The neighbours of the settings; others that the store remembers are none any more."""
@@ -185,6 +198,7 @@ class BrokerServer:
         if self._stopping or not self._begun:
             return
         self._stopping = True
+        self.watch.stopping()
         if self.admin is not None:
             await self.admin.stop()
         if self._server is not None:
@@ -208,6 +222,7 @@ class BrokerServer:
         finally:
             self.recorder.end()
             self._refusal_log.close()
+            self.watch.stopped()
             self._login_threads.shutdown(wait=False)
 
     def _unfinished(self) -> bool:
@@ -312,6 +327,7 @@ class BrokerServer:
                 if self._users.revision != self._users_revision:
                     self._users_revision = self._users.revision
                     self._ask_again(self._users)
+            self.watch.look()
             load = self._meter.sample(self.shell)
             if load is not None:
                 self.shell.handle(LoadSampled(load))
@@ -321,7 +337,7 @@ class BrokerServer:
 
     def turned_away(self, neighbour: str, reason: str) -> None:
         """A neighbour that we dialled does not want us."""
-        print(f"{self.name}: {neighbour} refused the link: {reason}", file=sys.stderr, flush=True)
+        self.watch.turned_away(neighbour, reason)
 
     # --- neighbours ---------------------------------------------------------------------------------
 
@@ -345,6 +361,7 @@ class BrokerServer:
                 return
             except OSError as error:
                 reason = str(error)
+        self.watch.unreachable(neighbour, reason)
         self.shell.handle(LinkRefused(neighbour, reason))
 
     # --- the store ----------------------------------------------------------------------------------
@@ -381,14 +398,17 @@ class BrokerServer:
 
     # --- for operators ------------------------------------------------------------------------------
 
+    def troubles(self) -> dict[str, str]:
+        """What keeps the broker from its work, by what it is about; "" where nothing does."""
+        return {
+            "store": self._store.trouble if self._store is not None else "",
+            "trace": self.recorder.trouble,
+            "users": self._users.problem if self._users is not None else "",
+        }
+
     def trouble(self) -> str:
-        """What keeps the broker from its work; "" if nothing does."""
-        troubles = [
-            self._store.trouble if self._store is not None else "",
-            self.recorder.trouble,
-            self._users.problem if self._users is not None else "",
-        ]
-        return "; ".join(filter(None, troubles))
+        """All of it; "" if there is none."""
+        return "; ".join(filter(None, self.troubles().values()))
 
     def status(self) -> dict[str, Any]:
         load = self.shell.machine.load
@@ -403,6 +423,7 @@ class BrokerServer:
             "bytes_out": self.shell.bytes_out,
             "refusals": self.refusals,
             "trouble": self.trouble(),
+            "warnings": [each.as_dict() for each in self.watch.warnings()],
             "tracing": self.recorder.recording,
             "address": self.shell.machine.address,
             "modules": self.optimisers.states(self.shell),
