@@ -389,8 +389,8 @@ def broker_process(*arguments: str) -> Iterator[str]:
     process = cli_process("broker", *arguments, "--admin-port", "-1", stderr=subprocess.PIPE)
     try:
         assert process.stderr is not None
-        listens = re.search(rb"listens on (\S+)", process.stderr.readline())
-        assert listens is not None
+        said = iter(process.stderr.readline, b"")  # its log stands there, too
+        listens = next(filter(None, (re.search(rb"listens on (\S+)", line) for line in said)))
         yield f"roost://{listens[1].decode()}"
     finally:
         process.kill()

@@ -60,7 +60,7 @@ def broker(
 
     from roost.runtime.main import serve
 
-    uvloop.run(serve(settings))
+    uvloop.run(serve(settings, config))
 
 
 def changed(

@@ -1,8 +1,8 @@
 """A broker as a child process: started on a free port, watched, measured, stopped.
 
 For whoever tests or measures a broker from outside, as those see it who use it. A broker that is well says
-two lines on standard error, when it starts and when it stops, and writes refusals elsewhere if it is told to:
-whatever else stands there is a complaint.
+two lines on standard error, when it starts and when it stops, and writes its log elsewhere, which is the file
+`log` in its folder here: whatever else stands there is a complaint.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class ChildBroker:
         tables: dict[str, dict[str, object]] = {
             "broker": {"host": HOST, "port": 0},
             "admin": {"port": -1},
+            "log": {"file": "log"},
         }
         for name, keys in settings.items():
             tables.setdefault(name, {}).update(keys)

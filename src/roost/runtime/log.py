@@ -82,9 +82,14 @@ class EventLog:
         self.refusals: TextIO | None = cast(TextIO, _Refusals(self)) if heard else None
 
     @property
+    def is_aloud(self) -> bool:
+        """It goes to standard error, where people read along."""
+        return self._stream is sys.stderr
+
+    @property
     def is_for_programs(self) -> bool:
         """Standard error is JSON: nothing else may be said there."""
-        return self._as_json and self._stream is sys.stderr
+        return self._as_json and self.is_aloud
 
     def debug(self, event: str, **fields: object) -> None:
         self.add("debug", event, fields)
@@ -183,8 +188,8 @@ class _File:
             raise UserError(f"{self._path}: can't be written: {bad.strerror or bad}") from None
 
     def write(self, data: bytes) -> None:
-        if self._handle < 0:
-            raise ValueError("it is closed")
+        if self._handle < 0:  # last words, after the end
+            self._handle = self._open()
         size = os.fstat(self._handle).st_size
         if size and size + len(data) > self._bytes_max:
             os.replace(self._path, f"{self._path}.1")

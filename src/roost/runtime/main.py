@@ -6,26 +6,40 @@ import asyncio
 import gc
 import signal
 import sys
+import traceback
+from pathlib import Path
+from typing import Any
 
+from roost.errors import UserError
 from roost.runtime.config import ServerConfig
+from roost.runtime.log import EventLog
 from roost.runtime.server import BrokerServer
 from roost.runtime.warming import warm_up
 
 # The thread of the store needs the interpreter for microseconds after each commit; with the usual 5 ms it
 # would wait as long as a commit takes.
 SWITCH_INTERVAL_S = 0.000_5
-
-
+# Of what went wrong without anybody having thought of it: the innermost calls.
+CALLS_SHOWN = 8
 # Allocations until a collection of what is young, and collections until one of what is older.
 COLLECT_AFTER = (100_000, 50, 100)
 
 
-async def serve(config: ServerConfig) -> None:
+async def serve(config: ServerConfig, config_file: Path | None = None) -> None:
     """Run a broker until SIGTERM or SIGINT."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    server = BrokerServer(config)
-    warm_up()
-    await server.start()
+    log = EventLog(config.log, config.broker.name)
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: note_fault(log, context))
+    try:
+        server = BrokerServer(config, log=log, config_file=config_file)
+        warm_up()
+        await server.start()
+    except UserError as error:
+        if not log.is_aloud:  # else it is said there anyway
+            log.error("not started", detail=str(error))
+        log.close()
+        raise
     # Messages are no matter for the collector (they never form a cycle); what else there is, is little and
     # stays. So it need not look often, and not at what is there now.
     gc.collect()
@@ -33,8 +47,21 @@ async def serve(config: ServerConfig) -> None:
     gc.set_threshold(*COLLECT_AFTER)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    print(f"{server.name} listens on {server.host}:{server.port}", file=sys.stderr, flush=True)
+        loop.add_signal_handler(number, stop.set)
+    announce(log, f"{server.name} listens on {server.host}:{server.port}")
     await stop.wait()
-    print(f"{server.name} stops", file=sys.stderr, flush=True)
+    announce(log, f"{server.name} stops")
     await server.stop()
+
+
+def announce(log: EventLog, what: str) -> None:
+    """To whoever has started it; unless a program reads along, which has the same in the log."""
+    if not log.is_for_programs:
+        print(what, file=sys.stderr, flush=True)
+
+
+def note_fault(log: EventLog, context: dict[str, Any]) -> None:
+    """Something has failed that nobody waits for: a task, or a callback of the event loop."""
+    error = context.get("exception")
+    calls = traceback.format_exception(error)[-CALLS_SHOWN:] if error is not None else []
+    log.error("fault", detail=context.get("message", ""), error=repr(error), calls=calls)

@@ -70,6 +70,8 @@ class Watch:
 
     def restored(self, records: int) -> None:
         """The machine has taken up what the store had."""
+        if not records:
+            return
         machine = self._server.shell.machine
         peers = [*machine.sessions.values(), *machine.links.values()]
         lanes = [lane for peer in peers for lane in (peer.channel.control, peer.channel.data)]
