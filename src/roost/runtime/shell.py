@@ -200,6 +200,11 @@ class Shell:
         if timer is not None:
             timer.cancel()
 
+    def timer_left_s(self, name: str) -> float | None:
+        """How long it runs yet; None if it does not."""
+        timer = self._timers.get(name)
+        return None if timer is None else max(0.0, timer.when() - self.loop.time())
+
     def _fire(self, name: str) -> None:
         self._timers.pop(name, None)
         self.handle(TimerFired(name))
