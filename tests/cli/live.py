@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from roost.runtime.admin import Admin
-from roost.runtime.config import AdminTable, BrokerTable, LinksTable, ServerConfig
+from roost.runtime.config import AdminTable, BrokerTable, LinksTable, ServerConfig, TraceTable
 from roost.runtime.plain_peer import PlainPeer
 from roost.runtime.server import BrokerServer
 
@@ -53,6 +53,7 @@ class Live:
             broker=BrokerTable(name=name, port=0),
             links=LinksTable(neighbours=neighbours),
             admin=AdminTable(port=-1),
+            trace=TraceTable(allowed=("/",)),
         )
         server = BrokerServer(config)
         await server.start()

@@ -30,6 +30,7 @@ from roost.runtime.config import (
     SecurityTable,
     ServerConfig,
     TlsTable,
+    TraceTable,
 )
 from roost.runtime.plain_peer import PlainPeer
 from roost.runtime.security import Hardness, User, hash_token, users_text
@@ -126,12 +127,20 @@ def test_health_says_what_the_trouble_is(run: Callable[[Any], None]) -> None:
     async def work() -> None:
         async with broker() as started:
             answer = await started.get("/health")
-            assert (answer.status, answer.json) == (200, {"status": "ok"})
+            well = {"ok": True, "troubles": [], "warnings": []}
+            assert (answer.status, answer.json) == (200, well)
             assert answer.headers["content-type"] == "application/json"
-            started.server.trouble = lambda: "the disk is full"  # type: ignore[method-assign]
+            started.server.recorder.trouble = "the trace has ended: the disk is full"
             answer = await started.get("/health")
-            expected = {"status": "trouble", "trouble": "the disk is full"}
-            assert (answer.status, answer.json) == (503, expected)
+            assert (answer.status, answer.json["ok"], answer.json["warnings"]) == (503, False, [])
+            (trouble,) = answer.json["troubles"]
+            assert trouble["what"] == "trace"
+            assert trouble["detail"] == "the trace has ended: the disk is full"
+            assert (await started.get("/health")).json["troubles"] == [
+                trouble
+            ]  # since the same time
+            started.server.recorder.trouble = ""
+            assert (await started.get("/health")).json == well
 
     run(work())
 
@@ -234,7 +243,7 @@ def test_tracing_is_turned_on_and_off(tmp_path: Path) -> None:
         assert "the run 'monday' has a trace of 'B0' already" in again.json["error"]
         assert (await started.get("/status")).json["tracing"] is False
 
-    check(work)
+    check(work, trace=TraceTable(allowed=(str(tmp_path),)))
 
 
 def test_a_run_of_its_own_is_named(tmp_path: Path) -> None:
@@ -245,7 +254,7 @@ def test_a_run_of_its_own_is_named(tmp_path: Path) -> None:
         (path,) = tmp_path.glob("loads/*/*")
         assert path == tmp_path / "loads" / f"run={answer.json['run']}" / "part-B0.parquet"
 
-    check(work)
+    check(work, trace=TraceTable(allowed=(str(tmp_path),)))
 
 
 def test_a_client_is_asked_to_move() -> None:
@@ -314,7 +323,7 @@ def test_bad_input_is_told_apart(
 def face() -> Any:
     """One broker for all who only ask it nonsense."""
     with asyncio.Runner() as runner:
-        running = broker()
+        running = broker(trace=TraceTable(allowed=("/",)))
         started = runner.run(running.__aenter__())
 
         def asked(path: str, body: object) -> Answer:
@@ -389,7 +398,7 @@ def test_pages_of_the_web_may_not_steer(tmp_path: Path) -> None:
         assert answer.status == 403
         assert not (tmp_path / "new").exists()
 
-    check(work)
+    check(work, trace=TraceTable(allowed=(str(tmp_path),)))
 
 
 def test_with_a_certificate_it_is_encrypted(tmp_path: Path, secured: SecurityTable) -> None:

@@ -37,6 +37,10 @@ def broker(
         ),
     ] = None,
     trace: Annotated[Path | None, typer.Option(help="Record its traffic in this folder.")] = None,
+    allow_traces: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="`roost trace on` may name this folder. May be repeated."),
+    ] = None,
     print_config: Annotated[
         bool, typer.Option("--print-config", help="Print all settings with their defaults.")
     ] = False,
@@ -51,7 +55,10 @@ def broker(
     changes: dict[str, dict[str, object]] = {
         "broker": {"name": name, "host": host, "port": port, "data": data and str(data)},
         "admin": {"port": admin_port},
-        "trace": {"folder": trace and str(trace)},
+        "trace": {
+            "folder": trace and str(trace),
+            "allowed": tuple(map(str, allow_traces)) if allow_traces else None,
+        },
     }
     settings = changed(settings, changes, neighbour or [])
     check_config(settings)

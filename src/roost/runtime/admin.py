@@ -1,10 +1,13 @@
 """The broker's face for operators: health, figures and a little control, over HTTP.
 
-    GET  /health     200, or 503 and what the trouble is; for everybody, so that a supervisor needs no token
+    GET  /health     200, or 503 and what the troubles are, since when; and warnings (see `watch`). It is for
+                     everybody, so that a supervisor needs no token; details of warnings are for operators
     GET  /status     how it fares, as JSON
     GET  /metrics    the same for Prometheus
     GET  /sessions   its clients, a page at a time: ?limit=100&after=NAME
-    POST /trace      {"on": true, "folder": "/var/traces", "run": "monday"}, {"on": false}
+    POST /sessions/end  {"session": "NAME"}: it is over, with all that waits in it
+    POST /trace      {"on": true, "folder": "/var/traces", "run": "monday"}, {"on": false}; only into folders
+                     that the settings name
     POST /redirect   {"client": "c1", "broker": "b2.example:7411"}: asks a client to move; to an address, or a
                      neighbour that this broker dials, by its name
     GET  /decisions  what the optimisers have decided last, the newest last (?limit=100)
@@ -45,7 +48,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from roost.broker.events import ClientRedirected
+from roost.broker.events import ClientRedirected, SessionDismissed
 from roost.broker.module import ModuleState
 from roost.errors import UserError
 from roost.language.literals import abbreviate
@@ -54,11 +57,13 @@ from roost.runtime.metrics import CONTENT_TYPE, Figures, metrics_text
 from roost.runtime.optimisers import DECISIONS_KEPT, decided_dict
 from roost.runtime.security import Users
 from roost.runtime.tls import server_context
+from roost.runtime.trace_folders import ElsewhereError, checked_folder
 
 if TYPE_CHECKING:
     from roost.broker.hops import Session
     from roost.broker.permissions import Permission
     from roost.runtime.server import BrokerServer
+    from roost.runtime.shell import Shell
 
 # From accepting to closing: a scraper that wants more connects again.
 CONNECTION_S = 20.0
@@ -85,6 +90,10 @@ class TraceRequest(Struct, frozen=True, forbid_unknown_fields=True):
 class ModuleRequest(Struct, frozen=True, forbid_unknown_fields=True):
     module: str
     state: Literal["off", "observing", "acting"]
+
+
+class EndRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    session: Annotated[str, Meta(min_length=1, max_length=1_000)]
 
 
 class RedirectRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -170,6 +179,7 @@ class Admin:
             Route("/status", self._for_operators(self._status), methods=["GET"]),
             Route("/metrics", self._for_operators(self._metrics), methods=["GET"]),
             Route("/sessions", self._for_operators(self._sessions), methods=["GET"]),
+            Route("/sessions/end", self._for_operators(self._end_session), methods=["POST"]),
             Route("/trace", self._for_operators(self._trace), methods=["POST"]),
             Route("/redirect", self._for_operators(self._redirect), methods=["POST"]),
             Route("/decisions", self._for_operators(self._decisions), methods=["GET"]),
@@ -177,11 +187,13 @@ class Admin:
         ]
         return Starlette(routes=routes, exception_handlers={HTTPException: _error})
 
-    async def _health(self, _: Request) -> Response:
-        trouble = self._broker.trouble()
-        if trouble:
-            return _json({"status": "trouble", "trouble": trouble}, 503)
-        return _json({"status": "ok"})
+    async def _health(self, request: Request) -> Response:
+        known = self._users is None
+        if self._users is not None and "authorization" in request.headers:
+            await self._operator(request, self._users)
+            known = True
+        health = self._broker.watch.health(with_details=known)
+        return _json(health, 200 if health["ok"] else 503)
 
     async def _status(self, _: Request) -> Response:
         return _json(self._broker.status())
@@ -193,20 +205,45 @@ class Admin:
         """In the order of their names, so that nothing is left out when some come and go meanwhile."""
         limit = _number(request, "limit", SESSIONS_A_PAGE, SESSIONS_A_PAGE_MAX)
         after = request.query_params.get("after", "")
-        sessions = self._broker.shell.machine.sessions
+        shell = self._broker.shell
+        sessions = shell.machine.sessions
         names = heapq.nsmallest(limit, (name for name in sessions if name > after))
         return _json(
             {
-                "sessions": [_session(sessions[name]) for name in names],
+                "broker": self._broker.name,
+                "sessions": [_session(sessions[name], shell) for name in names],
                 "total": len(sessions),
                 "next": names[-1] if len(names) == limit else None,
             }
         )
 
+    async def _end_session(self, request: Request) -> Response:
+        wanted = await _body(request, EndRequest, '{"session": "NAME"}')
+        shell = self._broker.shell
+        session = shell.machine.sessions.get(wanted.session)
+        if session is None:
+            what = f"there is no session {abbreviate(wanted.session)!r} at this broker"
+            raise HTTPException(404, what)
+        if session.ending:
+            raise HTTPException(409, "it ends already, when its client has heard of it")
+        was = _session(session, shell)
+        who = _who(request)
+        shell.handle(SessionDismissed(wanted.session, f"{who} has ended it"))
+        self._broker.log.info(
+            "session ended by an operator",
+            about=wanted.session,
+            by=who,
+            durable=was["durable"],
+            waiting=was["waiting"],
+        )
+        return _json({"broker": self._broker.name, "ended": was})
+
     async def _trace(self, request: Request) -> Response:
         wanted = await _body(request, TraceRequest, '{"on": true, "folder": "/var/traces"}')
         recorder, shell = self._broker.recorder, self._broker.shell
         if not wanted.on:
+            if recorder.recording:
+                self._broker.log.info("trace off", by=_who(request))
             recorder.end(shell)
             return _json({"tracing": False})
         folder = wanted.folder or self._broker.config.trace.folder
@@ -218,9 +255,15 @@ class Admin:
         if recorder.recording:
             raise HTTPException(409, "traffic is recorded already; turn that off first")
         try:
-            run = recorder.begin(Path(folder), shell, wanted.run)
+            name = self._broker.name
+            real = checked_folder(self._broker.config, folder, wanted.run, name)
+            run = recorder.begin(real, shell, wanted.run)
+        except ElsewhereError as error:
+            self._broker.log.warning("trace refused", by=_who(request), detail=str(error))
+            raise HTTPException(403, str(error)) from None
         except (UserError, ValueError) as error:
             raise HTTPException(400, str(error)) from None
+        self._broker.log.info("trace on", by=_who(request), folder=str(real), run=run)
         return _json({"tracing": True, "folder": folder, "run": run})
 
     async def _redirect(self, request: Request) -> Response:
@@ -233,9 +276,10 @@ class Admin:
             )
         if wanted.broker in (self._broker.name, machine.address):
             raise HTTPException(400, f"it is at {wanted.broker}; expected another broker")
-        who = getattr(request.state, "principal", "") or "an operator"
+        who = _who(request)
         address = self._address_of(wanted.broker)
         self._broker.shell.handle(ClientRedirected(wanted.client, address, f"{who} asks for it"))
+        self._broker.log.info("redirected", about=wanted.client, to=address, by=who)
         return _json({"client": wanted.client, "broker": wanted.broker, "sessions": len(sessions)})
 
     def _address_of(self, broker: str) -> str:
@@ -265,6 +309,9 @@ class Admin:
             what = f"there is no module {abbreviate(wanted.module)!r}"
             raise HTTPException(404, f"{what}; expected {' or '.join(known)}")
         optimisers.switch(shell, wanted.module, ModuleState(wanted.state))
+        self._broker.log.info(
+            "module switched", about=wanted.module, to=wanted.state, by=_who(request)
+        )
         return _json({"modules": optimisers.states(shell)})
 
     # --- who may ------------------------------------------------------------------------------------
@@ -363,13 +410,24 @@ def _number(request: Request, name: str, default: int, highest: int) -> int:
     return int(text)
 
 
-def _session(session: Session) -> dict[str, Any]:
+def _who(request: Request) -> str:
+    return getattr(request.state, "principal", "") or "an operator"
+
+
+def _session(session: Session, shell: Shell) -> dict[str, Any]:
+    left_s = shell.timer_left_s(f"linger:{session.name}")
+    config = shell.machine.config
+    linger_s = config.durable_linger_s if session.durable else config.linger_s
     return {
         "session": session.name,
         "client": session.client,
         "principal": session.permission.principal if session.permission is not None else None,
         "attached": session.connection is not None,
         "durable": session.durable,
+        # Of one that is away: for how long (at this broker, since it started), and how long it is kept yet.
+        "away_s": None if left_s is None else max(0.0, linger_s - left_s),
+        "left_s": left_s,
+        "ending": session.ending,
         "congested": session.congested,
         "subscriptions": len(session.subscriptions),
         "advertisements": len(session.advertisements),

@@ -218,6 +218,8 @@ def _write_configs(state: Path, federation: Federation, relocation: Mapping[str,
             },
             "links": {"neighbours": neighbours[member.name]},
             "admin": {"host": member.host, "port": member.admin_port},
+            # Whoever started it may have traces where it was started: `roost trace on traces`.
+            "trace": {"allowed": [str(Path.cwd())]},
             "relocation": relocation,
         }
         lines = ["# Written by `roost up`, which writes it anew each time.\n"]

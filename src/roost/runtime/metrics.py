@@ -84,8 +84,19 @@ class Figures(Collector):
         what["version"] = roost.__version__
         yield InfoMetricFamily("roost_broker", "What the broker is.", value=what)
         yield _gauge(
-            "roost_healthy", "1 unless something keeps it from its work.", not server.trouble()
+            "roost_healthy",
+            "1 unless something keeps it from its work.",
+            not server.watch.troubles(),
         )
+        yield _gauge(
+            "roost_warnings",
+            "What an operator should know all the same; /health says what.",
+            len(status["warnings"]),
+        )
+        yield _counter(
+            "roost_log_suppressed", "Lines that the log left out.", server.log.suppressed
+        )
+        yield _counter("roost_log_lost", "Lines that could not be written.", server.log.lost)
         yield _counter(
             "roost_publications_routed",
             "Publications matched and passed on.",
