@@ -35,6 +35,11 @@ def print_json(whole: object) -> None:
     typer.echo(json.dumps(whole, ensure_ascii=False, allow_nan=False))
 
 
+def visible(text: str) -> str:
+    """A name that a stranger has chosen, so that it can't steer the terminal."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
 def json_value(value: Value | None) -> Any:
     """A value as JSON has it; NaN and the infinities, which it does not have, as words."""
     if isinstance(value, float) and not math.isfinite(value):

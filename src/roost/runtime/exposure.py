@@ -75,7 +75,7 @@ def _open_files(config: ServerConfig, config_file: Path | None) -> Iterator[Expo
         "the users file": config.security.users,
         "the key": config.tls.key,
         "the token": config.security.token_file,
-        "the settings, with a token in them": (config_file or "") if config.security.token else "",
+        "the settings, with a token in them,": (config_file or "") if config.security.token else "",
     }
     for title, path in secrets.items():
         mode = _mode(path) if path else 0
