@@ -95,6 +95,7 @@ class Federation:
         self.handed: dict[str, list[Handed]] = {}
         self.news: dict[str, list[do.Tell]] = {}
         self.decisions: list[do.Decision] = []
+        self.reports: list[tuple[str, do.Report]] = []
         self.closed: list[tuple[str, str]] = []  # (who closed a connection, why)
         self.paused: set[tuple[str, int]] = set()
         self.severed: set[frozenset[str]] = set()  # pairs that can't connect
@@ -351,6 +352,8 @@ class Federation:
                 case do.Hand():
                     handed = Handed(command.publication.id, command.subscriptions)
                     self.handed[who].append(handed)
+                case do.Report():
+                    self.reports.append((who, command))
                 case do.Tell():
                     self.news[who].append(command)
                 case _:

@@ -8,6 +8,7 @@ from hypothesis.strategies import SearchStrategy
 from roost.broker.messages import (
     Ack,
     Advertise,
+    Answer,
     Attach,
     Attached,
     AttachRefused,
@@ -93,7 +94,8 @@ messages_by_kind: dict[type[Message], SearchStrategy[Message]] = {
     Unsubscribe: st.builds(Unsubscribe, names, names),
     Marker: st.builds(Marker, names, names),
     MarkerEcho: st.builds(MarkerEcho, names, names, subscription_ids),
-    Inquiry: st.builds(Inquiry, names, names),
+    Inquiry: st.builds(Inquiry, numbers, names),
+    Answer: st.builds(Answer, numbers, names),
     Wants: st.builds(Wants, st.booleans(), names),
     EndSession: st.builds(EndSession, names),
     HandOver: st.builds(HandOver, names),

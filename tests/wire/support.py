@@ -7,6 +7,7 @@ from roost.broker.messages import (
     DATA,
     Ack,
     Advertise,
+    Answer,
     Attach,
     Attached,
     AttachRefused,
@@ -107,6 +108,7 @@ def one_of_each() -> list[Parcel]:
         Frame(DATA, 28, Note("grape", b"\x01\x02", "d1", behind=True)),
         Frame(CONTROL, 29, Probe(9, ("B6", "B5"))),
         Frame(CONTROL, 30, Probed(9, ("B6",), (0.5,))),
-        Frame(CONTROL, 31, Inquiry("m1", "P1")),
+        Frame(CONTROL, 31, Inquiry(7, "P1")),
+        Frame(CONTROL, 33, Answer(7, "P1")),
         Frame(CONTROL, 32, Wants(True, "B2 is away")),
     ]

@@ -20,7 +20,6 @@ from roost.broker.commands import Close, OpenLink, Send, SetTimer
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.messages import (
     DATA,
-    PROTOCOL_VERSION,
     Ack,
     Advertise,
     Attach,
@@ -69,7 +68,9 @@ class Attachment:
         "names",
         "number",
         "outstanding",
+        "refused_transiently",
         "session",
+        "speaks",
         "spoken",
         "state",
         "subscription_ids",
@@ -84,6 +85,8 @@ class Attachment:
         self.broker = broker
         self.state: State = "idle"
         self.connection: int | None = None
+        self.speaks = client.config.version  # what we greet with
+        self.refused_transiently = False  # the last refusal may not be the last word
         self.begun = False  # the broker knows the session
         self.spoken = False  # a broker has heard of us: to begin is to say it again
         self.acks_timed = False
@@ -122,7 +125,7 @@ class Attachment:
         assert self.connection is not None
         client, config = self._client, self._client.config
         greeting = Attach(
-            version=PROTOCOL_VERSION,
+            version=self.speaks,
             client=config.client,
             session=self.session,
             resume=self.begun,

@@ -5,8 +5,8 @@ outlives connections, and with a store also crashes. Each end numbers what it se
 class, and keeps it until the other end has acknowledged it. A new connection begins with both ends
 saying how far they have received, and goes on with what is missing. Three rules:
 
-1. A number is given once, in order, and kept with its message until it is acknowledged. 2. Only the
-next number is accepted. A lower one has been here before and is passed over; a higher one means
+1. A number is given once, in order, and kept with its message until it is acknowledged.
+2. Only the next number is accepted. A lower one has been here before and is passed over; a higher one means
    that the peer has lost its way.
 3. An acknowledgement speaks of what is safe, so it leaves behind the `Persist` of what it speaks of.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.journal import Journal
@@ -124,11 +125,25 @@ class Lane:
             self.outbox.append(Frame(self.priority, number, message, hops))
             self.spilled -= 1
 
-    def begin_again(self) -> None:
-        """Another process is at the other end: it numbers from 1 on, and gets what the last has not had."""
-        self.received = self.reported = 0
+    def begin_again(self, received: int = 0) -> None:
+        """The other end goes on behind this number, whatever came before; it gets what it has not had."""
+        self.received = self.reported = received
         if self.journal is not None:
-            self.journal.put("received", *self.key, value=0)
+            self.journal.put("received", *self.key, value=received)
+
+
+class Marks(NamedTuple):
+    """How far the lanes of a channel had come at some time."""
+
+    control_sent: int = 0
+    control_received: int = 0
+    data_sent: int = 0
+    data_received: int = 0
+
+    @classmethod
+    def of(cls, channel: Channel) -> Marks:
+        control, data = channel.lanes
+        return cls(control.sent, control.received, data.sent, data.received)
 
 
 class Channel:
@@ -163,10 +178,20 @@ class Channel:
 
     def begin_again(self) -> None:
         """Another process is at the other end. It gets the data that the last one has not had."""
+        self.begin_control()
+        self.data.begin_again()
+
+    def begin_control(self) -> None:
+        """What was said of the control class, and not heard, is void: from 1 on again, both ways."""
         self.control.forget()
         self.control = Lane(CONTROL, self.control.key[:-1], self.control.journal)
         self.lanes = (self.control, self.data)
-        self.data.begin_again()
+
+    def begin_data(self) -> None:
+        """The same of the data class."""
+        self.data.forget()
+        self.data = Lane(DATA, self.data.key[:-1], self.data.journal)
+        self.lanes = (self.control, self.data)
 
     def forget(self) -> None:
         for lane in self.lanes:

@@ -32,6 +32,7 @@ from roost.broker.commands import Close, Command, Hand, SetTimer, Tell
 from roost.broker.config import ClientConfig
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.messages import (
+    PROTOCOL_VERSION_MIN,
     Attached,
     AttachRefused,
     Delivery,
@@ -403,6 +404,11 @@ class Client:
         """A broker does not want us."""
         attachment.hang_up("thank you")
         move = self.move
+        attachment.refused_transiently = answer.transient
+        if "protocol version" in answer.reason and attachment.speaks > PROTOCOL_VERSION_MIN:
+            attachment.speaks -= 1  # it is of an earlier version: once more, in its words
+            attachment.dial()
+            return
         if move is not None and attachment is move.target and move.stage != "handing":
             attachment.state = "refused"
             move.abandon(f"{attachment.broker} says: {answer.reason}")

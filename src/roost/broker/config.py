@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from roost.broker.messages import PROTOCOL_VERSION
+
 
 class BrokerConfig(Struct, frozen=True, kw_only=True):
     """What a broker has to know before it starts."""
@@ -13,6 +15,9 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     broker: str  # its name in the federation
     # New whenever it starts without its store: neighbours tell by it that it remembers nothing.
     incarnation: str
+
+    # The version of the protocol that it greets with; an older one for as long as some neighbour needs it.
+    version: int = PROTOCOL_VERSION
 
     # How events find their way (001 section 2.1.3). The same in the whole federation.
     routing: Literal["advertisement", "flooding"] = "advertisement"
@@ -39,6 +44,10 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     # How long to wait before dialling again; doubles each time in vain.
     redial_min_s: float = 0.5
     redial_max_s: float = 30.0
+
+    # What settles waits so long for a neighbour that is lost: longer than it takes both ends to notice
+    # that, and a word to cross the federation (see `absence`).
+    absence_grace_s: float = 2.0
 
     # How many messages may wait for a neighbour. At the bound, whoever could add to them is read no
     # further (acknowledgements and control still are), and so on back to the publishers.
@@ -68,6 +77,9 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
 
 class ClientConfig(Struct, frozen=True, kw_only=True):
     """What a client has to know before it starts."""
+
+    # The version of the protocol that it greets with, before it learns that its broker's is older.
+    version: int = PROTOCOL_VERSION
 
     client: str  # its name: the publisher of its events
     session: str  # nobody else's; sessions to come are numbered behind it

@@ -24,6 +24,8 @@ from typing import Any
 
 from roost.broker import events as ev
 from roost.broker import restoring
+from roost.broker.absence import TIMER as ABSENCE
+from roost.broker.absence import Absence
 from roost.broker.channel import Lane
 from roost.broker.commands import (
     CancelTimer,
@@ -33,6 +35,7 @@ from roost.broker.commands import (
     OpenLink,
     PauseReading,
     Persist,
+    Report,
     ResumeReading,
     Send,
     SetTimer,
@@ -47,9 +50,11 @@ from roost.broker.inside import Modules
 from roost.broker.journal import Journal
 from roost.broker.linking import Linking
 from roost.broker.messages import (
+    ASKS_BACK,
     DATA,
     Ack,
     Advertise,
+    Answer,
     Attach,
     AttachRefused,
     Delivery,
@@ -58,6 +63,7 @@ from roost.broker.messages import (
     EndSession,
     Frame,
     HandOver,
+    Inquiry,
     LinkHello,
     Marker,
     MarkerEcho,
@@ -76,6 +82,7 @@ from roost.broker.messages import (
     Subscribe,
     Unadvertise,
     Unsubscribe,
+    Wants,
     priority_of,
 )
 from roost.broker.migrating import Migrating
@@ -84,7 +91,7 @@ from roost.broker.permissions import Permission
 from roost.broker.routing import Routing
 
 # What the driver does without waiting for the store: nobody outside sees it.
-AT_ONCE = frozenset((SetTimer, CancelTimer, OpenLink))
+AT_ONCE = frozenset((SetTimer, CancelTimer, OpenLink, Report))
 
 
 class Broker:
@@ -107,8 +114,18 @@ class Broker:
             flooding=config.routing == "flooding",
             journal=self.journal,
             stranded=self.migrating.stranded,
+            announced=self._announced,
         )
         self.draining = Draining(self.links, self.tell, self.hosting.drained, self.journal)
+        self.absence = Absence(
+            self.links,
+            tell=self.tell,
+            command=self.command,
+            greedy=self._set_greedy,
+            answered=self.routing.answered,
+            excused=self.draining.excuse,
+            grace_s=config.absence_grace_s,
+        )
         self.modules = Modules(self, modules)
         self.load: ev.LoadIndices | None = None
         self.routed = 0  # publications
@@ -134,6 +151,8 @@ class Broker:
         # At hand for the hot paths.
         self._ack_every = config.ack_every
         self._link_bound = config.link_outbox_max
+        # What nobody has asked for leaves half of it to those who have.
+        self._spare_max = config.link_outbox_max // 2
         self._session_bound = config.session_outbox_max
 
     # --- the one verb -------------------------------------------------------------------------------
@@ -145,6 +164,8 @@ class Broker:
         self._commands = []
         self.now = now
         HANDLERS[type(event)](self, event)
+        if self.absence.due:
+            self.absence.inquire()
         return self._commands if self.journal is None else self._commit(self.journal)
 
     def take_ack(self, connection: int, ack: Ack) -> bool:
@@ -238,6 +259,8 @@ class Broker:
         if priority_of(message) == DATA:
             frame = channel.data.push(message, hops)
             can_go = peer.open and not channel.data.spilled
+            if channel.data.spilled:
+                self.flow.spilled(peer)
         elif isinstance(peer, Link) and not self.linking.keeps(peer):
             return  # it will be told all anew
         else:
@@ -273,15 +296,14 @@ class Broker:
     def _closed(self, event: ev.ConnectionClosed) -> None:
         peer = self.peers.pop(event.connection, None)
         self.permissions.pop(event.connection, None)
-        self._paused.pop(event.connection, None)
+        self._blocked_no_more(event.connection)
         if peer is None or peer.connection != event.connection:
             return
         peer.connection = None
         self.flow.end(peer)
         self.unacked.pop(peer, None)
         if isinstance(peer, Link):
-            peer.greeted = False
-            self.linking.dial_later(peer)
+            self.linking.closed(peer, event.reason)
         elif peer.ended and peer.channel.data.acked == peer.channel.data.sent:
             self.hosting.forget(peer, "it has left")
         else:
@@ -353,7 +375,7 @@ class Broker:
             self._commands.append(Close(peer.connection, "there is a newer connection"))
             self.peers.pop(peer.connection, None)
             self.permissions.pop(peer.connection, None)
-            self._paused.pop(peer.connection, None)
+            self._blocked_no_more(peer.connection)
         self.flow.end(peer)
         peer.connection = connection
         self.peers[connection] = peer
@@ -371,9 +393,11 @@ class Broker:
             peer.channel.acknowledged(parcel)
             if isinstance(peer, Link):
                 self.room_again(peer)
-            elif peer.channel.data.spilled:
+            if peer.channel.data.spilled:
                 self.flow.refill(peer)
         elif isinstance(parcel, AttachRefused):
+            if isinstance(peer, Link):
+                self.linking.turned_away(peer, parcel.reason)
             self.drop(connection, parcel.reason)
         elif peer is not None and (isinstance(peer, Session) or peer.greeted):
             raise RemoteProtocolError(f"{type(parcel).__name__} came after a greeting")
@@ -394,10 +418,15 @@ class Broker:
 
     # --- what neighbours say -------------------------------------------------------------------------
 
-    def _advertise(self, link: Hop, message: Advertise) -> None:
+    def _advertise(self, link: Link, message: Advertise) -> None:
         self.routing.advertise(
             link, message.id, message.advertisement, message.cause, message.announcement
         )
+        if link.version >= ASKS_BACK:
+            self.absence.due.clear()  # its own inquiry is behind it, and will be passed on
+
+    def _announced(self, link: Link) -> None:
+        self.absence.due[link] = None
 
     def _unadvertise(self, link: Hop, message: Unadvertise) -> None:
         self.routing.unadvertise(link, message.id, message.cause, message.announcement)
@@ -426,17 +455,20 @@ class Broker:
         self.routed += 1
 
         links, local = self.routing.route(publication.event, source)
+        control = publication.priority != DATA
+        if self.routing.greedy and not control:
+            self._spread(source, links)
         self.last_route = (len(links), len(local))
         commands = self._commands
-        control = publication.priority != DATA
         for link in links:
             lane = link.channel.control if control else link.channel.data
             frame = lane.push(publication, hops + 1)
-            if link.open or (control and link.greeted):
+            if lane.spilled:
+                self.flow.spilled(link)
+            elif link.open or (control and link.greeted):
                 commands.append(Send(link.connection, frame))  # type: ignore[arg-type]
-            if frame.sequence - lane.acked >= self._link_bound and not link.full:
-                link.full = True
-                self.set_pauses()
+            if frame.sequence - lane.acked >= self._link_bound:
+                self._block(source, link)
         if local:
             self._deliver(publication, hops, local)
         if self.modules.listening and not control:
@@ -466,30 +498,55 @@ class Broker:
         if frames:
             self._commands.append(Deliver(publication, frames))
 
+    # --- neighbours that are away -------------------------------------------------------------------
+
+    def _set_greedy(self, links: Sequence[Link]) -> None:
+        self.routing.greedy = links
+
+    def _spread(self, source: Hop, links: list[Link]) -> None:
+        """Add those who may want the event, for all we know; see `absence`."""
+        for link in self.routing.greedy:
+            if link is source or link in links:
+                continue
+            lane = link.channel.data
+            if link.away and lane.sent - lane.acked >= self._spare_max:
+                self.absence.give_up(link)  # which makes another list of the greedy
+            else:
+                links.append(link)
+
     # --- full queues --------------------------------------------------------------------------------
 
-    def room_again(self, link: Link) -> None:
-        if link.full and len(link.channel.data.outbox) <= self.config.link_outbox_max // 2:
-            link.full = False
-            self.set_pauses()
+    def _block(self, source: Hop, link: Link) -> None:
+        """What is for a neighbour is at its bound: read no more data from whoever adds to it.
 
-    def set_pauses(self) -> None:
-        """Read no data from whoever could add to a queue that is full.
-
-        That is everybody but the neighbour behind that queue: what comes from it never goes back to it.
-        So two neighbours whose queues to each other are full still empty them.
+        With a store, what is for one that is away goes on in the store only.
         """
-        full = [link for link in self.links.values() if link.full]
-        if not full and not self._paused:
+        if link.connection is None and self.journal is not None:
             return
-        paused = {
-            connection: None
-            for connection, peer in self.peers.items()
-            if peer is not None and any(link is not peer for link in full)
-        }
-        self._commands.extend(PauseReading(c) for c in paused if c not in self._paused)
-        self._commands.extend(ResumeReading(c) for c in self._paused if c not in paused)
-        self._paused = paused
+        connection = source.connection if isinstance(source, Link | Session) else None
+        if connection is not None and connection not in link.blocks:
+            link.blocks[connection] = None
+            if connection not in self._paused:
+                self._paused[connection] = None
+                self._commands.append(PauseReading(connection))
+
+    def room_again(self, link: Link) -> None:
+        lane = link.channel.data
+        if link.blocks and lane.sent - lane.acked <= self.config.link_outbox_max // 2:
+            self.unblock(link)
+
+    def unblock(self, link: Link) -> None:
+        """Nobody is held up by it any more."""
+        blocked, link.blocks = link.blocks, {}
+        for connection in blocked:
+            if not any(connection in other.blocks for other in self.links.values()):
+                del self._paused[connection]
+                self._commands.append(ResumeReading(connection))
+
+    def _blocked_no_more(self, connection: int) -> None:
+        if self._paused.pop(connection, "not") is None:
+            for link in self.links.values():
+                link.blocks.pop(connection, None)
 
     # --- timers, modules, and the rest ---------------------------------------------------------------
 
@@ -509,6 +566,8 @@ class Broker:
                 self.hosting.forget(session, "it stayed away too long")
         elif kind == "flow":
             self.flow.timer(name)
+        elif kind == ABSENCE:
+            self.absence.timer(name)
         else:
             self.modules.timer(name, self.now)
 
@@ -519,6 +578,7 @@ class Broker:
             self.journal.put("incarnation", value=self.incarnation)
             self.journal.put("boots", value=self.boots)
         for link in self.links.values():
+            self.absence.away(link, self.now)
             if link.dials:
                 self._commands.append(OpenLink(link.name))
         for session in self.sessions.values():
@@ -563,6 +623,9 @@ LINK_MESSAGES: dict[type[Message], Any] = {
     Unadvertise: Broker._unadvertise,
     Subscribe: Broker._subscribe,
     Unsubscribe: Broker._unsubscribe,
+    Inquiry: lambda broker, *said: broker.absence.inquiry(*said),
+    Answer: lambda broker, *said: broker.absence.answer(*said),
+    Wants: lambda broker, *said: broker.absence.wants(*said),
     Marker: lambda broker, *said: broker.draining.marker(*said),
     MarkerEcho: lambda broker, *said: broker.draining.echo(*said),
     DrainEcho: lambda broker, *said: broker.draining.echo(*said),

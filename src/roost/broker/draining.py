@@ -9,8 +9,12 @@ then every event that was on the way to the beginning has come as well.
 
     begin     -> waiting for all neighbours marker    -> waiting for the others   | nobody else: echo
     echo      -> one less to wait for     | the last: echo to where the marker came from, or drained
-    neighbour gone, or starting anew      -> as if it had echoed: what it had on the way is not coming
-    any more
+    neighbour gone, or starting anew      -> as if it had echoed: what it had on the way is not coming any
+                                             more neighbour excused                     -> as if it had
+                                             echoed, if this is about what a client has asked for:
+                                             it is queued there, and nothing is missed (see `absence`)
+
+The echo says who was excused, here and further away.
 """
 
 from __future__ import annotations
@@ -22,12 +26,14 @@ from msgspec import Struct
 from roost.broker.commands import StoreKey
 from roost.broker.hops import Link
 from roost.broker.journal import Journal
-from roost.broker.messages import DrainEcho, Marker, MarkerEcho, Message
+from roost.broker.messages import ASKS_BACK, DrainEcho, Marker, MarkerEcho, Message
 
 # What a marker is for, in its id: that a session can be handed over, or that what a client has asked for has
 # settled.
 HAND_OVER = "hand over"
 SETTLE = "settle"
+# So many of those who are away are named.
+MISSING_MAX = 20
 
 
 def marker_id(life: str, number: int, purpose: str, argument: str, session: str) -> str:
@@ -48,16 +54,17 @@ class Drain(Struct, frozen=True):
     cause: str
     parent: str  # the neighbour that it came from; "" here is where it began
     waiting: tuple[str, ...]
+    missing: tuple[str, ...] = ()  # who was excused
 
 
 class Draining:
-    """The markers that this broker waits for. `drained(id)` is called where one began."""
+    """The markers that this broker waits for. `drained(id, missing)` is called where one began."""
 
     def __init__(
         self,
         links: dict[str, Link],
         tell: Callable[[Link, Message], None],
-        drained: Callable[[str], None],
+        drained: Callable[[str, tuple[str, ...]], None],
         journal: Journal | None,
     ) -> None:
         self._links = links
@@ -70,7 +77,7 @@ class Draining:
         return len(self._drains)
 
     def begin(self, id_: str, cause: str) -> None:
-        self._spread(Drain(id_, cause, "", self._neighbours(id_)))
+        self._spread(Drain(id_, cause, "", *self._neighbours(id_)))
 
     def marker(self, link: Link, marker: Marker) -> None:
         if marker.id in self._drains:
@@ -78,18 +85,26 @@ class Draining:
             # a second way has nobody behind us to wait for.
             self._echo(marker.id, marker.cause, link.name)
             return
-        others = tuple(name for name in self._neighbours(marker.id) if name != link.name)
-        self._spread(Drain(marker.id, marker.cause, link.name, others))
+        others, missing = self._neighbours(marker.id)
+        others = tuple(name for name in others if name != link.name)
+        self._spread(Drain(marker.id, marker.cause, link.name, others, missing))
 
-    def _neighbours(self, id_: str) -> tuple[str, ...]:
-        """Those that a marker goes to. What a client asks for settles without those that are away."""
+    def _neighbours(self, id_: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Those that a marker goes to, and those that are excused."""
         settles = read_marker_id(id_)[0] == SETTLE
-        return tuple(name for name, link in self._links.items() if link.greeted or not settles)
+        excused = tuple(name for name, link in self._links.items() if settles and link.excused)
+        return tuple(name for name in self._links if name not in excused), excused
 
     def echo(self, link: Link, echo: MarkerEcho | DrainEcho) -> None:
         drain = self._drains.get(echo.id)
         if drain is not None:
-            self._heard(drain, link.name)
+            self._heard(drain, link.name, () if isinstance(echo, DrainEcho) else echo.missing)
+
+    def excuse(self, link: Link) -> None:
+        """It is away for too long to be waited for."""
+        for drain in list(self._drains.values()):
+            if link.name in drain.waiting and read_marker_id(drain.id)[0] == SETTLE:
+                self._heard(drain, link.name, (link.name,))
 
     def gone(self, link: Link) -> None:
         """The neighbour has left, or has lost its memory."""
@@ -100,6 +115,7 @@ class Draining:
                 self._heard(drain, link.name)
 
     def restore(self, records: Mapping[StoreKey, tuple[str, str, tuple[str, ...]]]) -> None:
+        """Records of an earlier version end before `missing`."""
         for (id_,), record in records.items():
             self._drains[str(id_)] = Drain(str(id_), *record)
 
@@ -109,9 +125,11 @@ class Draining:
             self._tell(self._links[name], Marker(drain.id, drain.cause))
         self._finish_if_heard(drain)
 
-    def _heard(self, drain: Drain, name: str) -> None:
+    def _heard(self, drain: Drain, name: str, missing: tuple[str, ...] = ()) -> None:
         waiting = tuple(other for other in drain.waiting if other != name)
-        drain = Drain(drain.id, drain.cause, drain.parent, waiting)
+        # Behind a star of brokers that are away there may be many: enough to say that, and some of whom.
+        missing = (*drain.missing, *missing)[:MISSING_MAX]
+        drain = Drain(drain.id, drain.cause, drain.parent, waiting, missing)
         self._keep(drain)
         self._finish_if_heard(drain)
 
@@ -120,18 +138,21 @@ class Draining:
             return
         self._forget(drain)
         if drain.parent:
-            self._echo(drain.id, drain.cause, drain.parent)
+            self._echo(drain.id, drain.cause, drain.parent, drain.missing)
         else:
-            self._drained(drain.id)
+            self._drained(drain.id, drain.missing)
 
-    def _echo(self, id_: str, cause: str, to: str) -> None:
-        hands_over = read_marker_id(id_)[0] == HAND_OVER
-        self._tell(self._links[to], (DrainEcho if hands_over else MarkerEcho)(id_, cause))
+    def _echo(self, id_: str, cause: str, to: str, missing: tuple[str, ...] = ()) -> None:
+        link = self._links[to]
+        if read_marker_id(id_)[0] == HAND_OVER:
+            self._tell(link, DrainEcho(id_, cause))
+        else:
+            self._tell(link, MarkerEcho(id_, cause, missing if link.version >= ASKS_BACK else ()))
 
     def _keep(self, drain: Drain) -> None:
         self._drains[drain.id] = drain
         if self._journal is not None:
-            record = (drain.cause, drain.parent, drain.waiting)
+            record = (drain.cause, drain.parent, drain.waiting, drain.missing)
             self._journal.put("drain", drain.id, value=record)
 
     def _forget(self, drain: Drain) -> None:

@@ -9,7 +9,7 @@ So what a slow reader costs is in one place, which has a bound: for a neighbour 
 whoever could add to it is read no further, and for a client `session_outbox_max` and
 `session_outbox_bytes_max`, at which a policy says what happens. A durable session of a broker with a store
 *spills*: beyond `session_memory_max` what waits for it is in the store only, and comes back (`Fetch`) as the
-client acknowledges.
+client acknowledges. So does what waits for a neighbour that is away, beyond `link_outbox_max`.
 
 Control is little, and goes out at once.
 """
@@ -48,13 +48,13 @@ class Flow:
             self._broker.command(Send(peer.connection, frame))
         peer.released = peer.channel.data.acked
         self.go_on(peer)
-        if isinstance(peer, Session):
-            self.refill(peer)
+        self.refill(peer)
 
     def end(self, peer: Link | Session) -> None:
         """The connection is gone, or is not the peer's any more."""
         peer.open = False
         peer.congested = False
+        peer.fetching = False
         if isinstance(peer, Session):
             # All of it may have to be sent again.
             peer.held_bytes = sum(
@@ -62,7 +62,6 @@ class Flow:
                 for frame in peer.channel.data.outbox
                 if type(frame.message) is Delivery
             )
-            peer.fetching = False
 
     def congested(self, peer: Link | Session) -> None:
         peer.congested = True
@@ -97,41 +96,44 @@ class Flow:
 
     def timer(self, name: str) -> None:
         kind, _, peer_name = name.partition(":")
-        peers: dict[str, Link] | dict[str, Session]
-        peers = self._broker.links if kind == Link.kind else self._broker.sessions
-        peer = peers.get(peer_name)
+        peer = self._peer(kind, peer_name)
         if peer is not None:
             self.go_on(peer)
 
-    def spilled(self, session: Session) -> None:
-        """What is for it goes to the store only, from now on."""
-        if session.open:
-            lane = session.channel.data
-            session.open = False
-            session.released = lane.sent - lane.spilled
+    def _peer(self, kind: str, name: str) -> Link | Session | None:
+        broker = self._broker
+        return broker.links.get(name) if kind == Link.kind else broker.sessions.get(name)
 
-    def refill(self, session: Session) -> None:
+    def spilled(self, peer: Link | Session) -> None:
+        """What is for it goes to the store only, from now on."""
+        if peer.open:
+            lane = peer.channel.data
+            peer.open = False
+            peer.released = lane.sent - lane.spilled
+
+    def refill(self, peer: Link | Session) -> None:
         """Ask for what is in the store only, when half of what may be in memory has gone."""
-        lane = session.channel.data
+        lane = peer.channel.data
         room = lane.memory_max - len(lane.outbox)
-        if lane.spilled and not session.fetching and room * 2 >= lane.memory_max:
-            session.fetching = True
+        if lane.spilled and not peer.fetching and room * 2 >= lane.memory_max:
+            peer.fetching = True
             first = lane.sent - lane.spilled + 1
             self._broker.command(Fetch(lane.key, first, min(room, lane.spilled)))
 
     def fetched(self, event: Fetched) -> None:
-        _, name, _ = event.key
-        session = self._broker.sessions.get(str(name))
-        if session is None or not session.fetching:
+        kind, name, _ = event.key
+        peer = self._peer(str(kind), str(name))
+        if peer is None or not peer.fetching:
             return  # whoever asked is not there any more
-        session.fetching = False
-        lane = session.channel.data
+        peer.fetching = False
+        lane = peer.channel.data
         messages = [message for message in event.messages if message is not None]
         if event.first == lane.sent - lane.spilled + 1 and len(messages) == len(event.messages):
             lane.refill(messages)
-            self._broker.hosting.withhold(session, len(messages))
-            self.go_on(session)
-            self.refill(session)
+            if isinstance(peer, Session):
+                self._broker.hosting.withhold(peer, len(messages))
+            self.go_on(peer)
+            self.refill(peer)
 
     def room(self, session: Session, publication: Publication) -> bool:
         """Whether one more delivery fits, for a client that is behind; it is counted then."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roost.broker.channel import Channel
+from roost.broker.channel import Channel, Marks
+from roost.broker.messages import PROTOCOL_VERSION
 from roost.broker.told import Told
 from roost.matching import OverlapIndex
 
@@ -41,7 +42,7 @@ class Hop:
 class Peer(Hop):
     """A hop at the other end of a connection that comes and goes, and of a channel that stays."""
 
-    __slots__ = ("channel", "congested", "connection", "open", "released")
+    __slots__ = ("channel", "congested", "connection", "fetching", "open", "released", "version")
 
     channel: Channel
 
@@ -53,6 +54,8 @@ class Peer(Hop):
         self.open = False
         self.released = 0
         self.congested = False
+        self.fetching = False  # what waits for it in the store only has been asked for
+        self.version = PROTOCOL_VERSION  # that both of us speak
 
 
 class Link(Peer):
@@ -61,13 +64,27 @@ class Link(Peer):
     __slots__ = (
         "advertisements_told",
         "advertises",
+        "announced",
         "announcements",
+        "answered",
         "attempts",
+        "away",
+        "away_since",
+        "before",
+        "blocks",
         "dials",
-        "full",
+        "excused",
+        "gave_up",
         "greeted",
+        "inquired",
+        "number_base",
         "peer_incarnation",
+        "peer_life",
+        "presumed",
+        "speaks",
         "subscriptions_told",
+        "told_everything",
+        "wants_everything",
     )
 
     kind = "link"
@@ -86,16 +103,41 @@ class Link(Peer):
         self.attempts = 0  # in vain, since it was last open
         self.greeted = False  # the neighbour has greeted back on this connection: it is open
         self.peer_incarnation = ""
-        self.full = False  # its outbox is at the bound
-        self.begin(covering, advertisement_covering, journal)
-
-    def begin(self, covering: bool, advertisement_covering: bool, journal: Journal | None) -> None:
-        """From nothing: a new channel, nothing told, nothing heard."""
+        self.peer_life = ""  # the last one that we have greeted
+        self.speaks = PROTOCOL_VERSION  # what we greet it with
+        self.blocks: dict[int, None] = {}  # connections that are read no further until it has room
+        # Of `absence`: see there.
+        self.away = True
+        self.away_since = 0.0
+        self.excused = False  # away for so long that nobody waits for it
+        self.gave_up = False
+        self.wants_everything = False  # it has told us so ...
+        self.told_everything = False  # ... and we it
+        self.announced = 0  # the last number of an announcement to it,
+        self.inquired = 0  # of an inquiry,
+        self.answered = 0  # and of an answer
+        self.presumed: dict[int, list[Entry]] = {}  # by the number of the announcement
+        self.number_base = 0
         self.channel = Channel(self.key, journal)
+        self.before = Marks.of(self.channel)  # how far the channel was when the broker started
+        self.begin_tables(covering, advertisement_covering)
+
+    def begin_tables(self, covering: bool, advertisement_covering: bool) -> None:
+        """Nothing told, nothing heard."""
         self.subscriptions_told = Told(covering)
         self.advertisements_told = Told(advertisement_covering)
         self.announcements: dict[str, int] = {}  # advertisement told -> its number
         self.advertises = OverlapIndex()  # the advertisements that came from it, by handle
+
+    @property
+    def number(self) -> int:
+        """Of the last control message to it, in all channels that we have had: no two have the same."""
+        return self.number_base + self.channel.control.sent
+
+    @property
+    def greedy(self) -> bool:
+        """Whether it is to get every event, whoever wants it."""
+        return self.wants_everything or (self.away and not self.gave_up)
 
 
 class Session(Peer):
@@ -107,7 +149,6 @@ class Session(Peer):
         "durable",
         "ended",
         "ending",
-        "fetching",
         "held_bytes",
         "leaving",
         "permission",
@@ -129,7 +170,6 @@ class Session(Peer):
         # Of a durable publisher the number of the last one that was accepted; for others nobody counts.
         self.published: int | None = None
         self.permission: Permission | None = None  # None: of whoever nobody asked who they are
-        self.fetching = False  # what waits for it in the store only has been asked for
         self.held_bytes = 0  # of what came while it was not open
         self.ending = False  # it has said goodbye, or was told to go
         self.leaving = False  # it has said goodbye

@@ -20,8 +20,9 @@ from roost.broker.commands import CancelTimer, Close, Send, SetTimer
 from roost.broker.draining import HAND_OVER, SETTLE, marker_id, read_marker_id
 from roost.broker.hops import Session
 from roost.broker.messages import (
+    ASKS_BACK,
     DATA,
-    PROTOCOL_VERSION,
+    PROTOCOL_VERSION_MIN,
     Advertise,
     Attach,
     Attached,
@@ -58,10 +59,11 @@ class Hosting:
         self._broker = broker
 
     def attach(self, connection: int, greeting: Attach) -> None:
-        if greeting.version != PROTOCOL_VERSION:
+        speaks = self._broker.config.version
+        if not PROTOCOL_VERSION_MIN <= greeting.version <= speaks:
+            # Of a later version it will try again, in our words.
             reason = (
-                f"protocol version {greeting.version};"
-                f" {self._broker.config.broker} speaks {PROTOCOL_VERSION}"
+                f"protocol version {greeting.version}; {self._broker.config.broker} speaks {speaks}"
             )
             self._refuse(connection, AttachRefused(reason))
             return
@@ -95,6 +97,7 @@ class Hosting:
                 publisher=greeting.publisher,
                 published=greeting.published,
             )
+        session.version = greeting.version
         self._broker.own(session, connection)
         self._broker.command(CancelTimer(f"linger:{session.name}"))
         channel = session.channel
@@ -111,7 +114,6 @@ class Hosting:
         self._broker.flow.begin(session)
         if permission is not None:
             self.permit(session, permission)
-        self._broker.set_pauses()
 
     def _objection_to(
         self, greeting: Attach, session: Session | None, permission: Permission | None
@@ -312,7 +314,8 @@ class Hosting:
             self._drain(session, HAND_OVER, "", message.cause)
 
     def settles(self, session: Session, message: Settle) -> None:
-        waiting = [link.channel.data for link in self._broker.links.values()]
+        links = self._broker.links.values()
+        waiting = [link.channel.data for link in links if not link.excused]
         bound = self._broker.config.link_outbox_max
         if "/" in message.id or len(message.id) > SETTLE_ID_LENGTH_MAX:
             reason = f"an id to settle has at most {SETTLE_ID_LENGTH_MAX} characters, and no '/'"
@@ -337,13 +340,14 @@ class Hosting:
         session.ending = True
         self._keep(session)
 
-    def drained(self, id_: str) -> None:
+    def drained(self, id_: str, missing: tuple[str, ...]) -> None:
         purpose, argument, name = read_marker_id(id_)
         session = self._broker.sessions.get(name)
         if session is None:
             return
         if purpose == SETTLE:
-            self._broker.tell(session, Settled(argument))
+            known = session.version >= ASKS_BACK
+            self._broker.tell(session, Settled(argument, missing if known else ()))
         else:
             self._mark_ending(session, f"{session.client} is elsewhere")
             self._say_ended(session, "all that was on the way has passed")

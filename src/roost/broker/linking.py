@@ -1,22 +1,40 @@
 """Links to neighbours: made, greeted, resumed or begun anew, and removed.
 
-added      -> dial, if that is on us
-opened     -> greet
-greeted    -> both remember each other: send again what had not arrived
-           -> one does not: both forget what they knew of each other, and tell all anew
-closed     -> what is for the neighbour waits; dial again, later each time
-removed    -> nothing of it is left
+    added      -> dial, if that is on us
+    opened     -> greet
+    greeted    -> both remember each other: send again what had not arrived
+               -> one does not: both forget what they have told each other, and tell all anew
+    closed     -> what is for the neighbour waits; dial again, later each time
+    removed    -> nothing of it is left
+
+**Whether both remember.** A broker that has lost its store has another *incarnation*. One whose store is
+older than what it has said and heard since, because a backup was put back, has the same; but then its
+*life*, which is new at each start, began with lower numbers than its neighbour knows of. Either side may
+see that, and whoever is dialled decides: if it does not know the other's incarnation (any more), both begin
+anew. Only events stay in the outboxes, under their numbers, and go out again from the last one that the
+other had acknowledged.
+
+**Versions.** A neighbour of the version before refuses our greeting: the next one is in its words.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from roost.broker import events as ev
-from roost.broker.commands import CancelTimer, Close, OpenLink, Send, SetTimer
+from roost.broker.channel import Marks
+from roost.broker.commands import CancelTimer, Close, OpenLink, Report, Send, SetTimer
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.hops import Link
-from roost.broker.messages import PROTOCOL_VERSION, LinkHello, Publication
+from roost.broker.messages import (
+    ASKS_BACK,
+    PROTOCOL_VERSION_MIN,
+    LinkHello,
+    Note,
+    Publication,
+)
 from roost.broker.permissions import NOBODY
 
 if TYPE_CHECKING:
@@ -24,6 +42,8 @@ if TYPE_CHECKING:
 
 # Waiting is doubled so often at most: enough for any bound.
 DOUBLED_MAX = 30
+# Said in place of what has lost its meaning: a note for a module that there is not.
+VOID = Note("", b"", "the link has begun anew", behind=True)
 
 
 class Linking:
@@ -37,6 +57,7 @@ class Linking:
             return
         link = self.new(event.broker, event.dial)
         self.keep(link)
+        self._broker.absence.away(link, self._broker.now)
         self._broker.routing.introduce(link, f"link {self._broker.config.broker} - {link.name}")
         self._broker.modules.neighbours_changed(self._broker.now)
         if link.dials:
@@ -47,6 +68,9 @@ class Linking:
         link = Link(
             name, dials, config.covering, config.advertisement_covering, self._broker.journal
         )
+        if self._broker.journal is not None:
+            link.channel.data.memory_max = config.link_outbox_max
+        link.speaks = link.version = config.version
         self._broker.links[name] = link
         return link
 
@@ -67,7 +91,8 @@ class Linking:
 
     def keep(self, link: Link) -> None:
         if self._broker.journal is not None:
-            self._broker.journal.put("link", link.name, value=(link.dials, link.peer_incarnation))
+            record = (link.dials, link.peer_incarnation, link.peer_life, link.number_base)
+            self._broker.journal.put("link", link.name, value=record)
 
     def removed(self, event: ev.LinkRemoved) -> None:
         link = self._broker.links.get(event.broker)
@@ -83,17 +108,18 @@ class Linking:
         self._broker.command(CancelTimer(f"dial:{link.name}"))
         del self._broker.links[link.name]  # first, so that nobody tells it anything
         self._clear(link, event.cause)
-        self._broker.set_pauses()
+        link.channel.forget()
+        self._broker.unblock(link)
+        self._broker.absence.gone(link)
         if self._broker.journal is not None:
             self._broker.journal.delete("link", link.name)
         self._broker.modules.neighbours_changed(self._broker.now)
 
     def _clear(self, link: Link, cause: str) -> None:
-        """Forget all that came over a link and all that was to go over it."""
+        """Forget what was told over a link, both ways."""
         self._broker.routing.forget(link, cause)
         told = self._told(link)
         self._broker.draining.gone(link)  # which may be the end of a session that was told of
-        link.channel.forget()
         if self._broker.journal is not None:
             for kind, id_ in told | self._told(link):
                 self._broker.journal.delete("told", link.name, kind, id_)
@@ -123,6 +149,23 @@ class Linking:
         if link is not None and link.connection is None:
             self.dial_later(link)
 
+    def turned_away(self, link: Link, reason: str) -> None:
+        """The neighbour that we have dialled does not want to talk to us, or not in these words."""
+        if not link.greeted:
+            unknown = "protocol version" in reason or LinkHello.__name__ in reason
+            link.speaks = PROTOCOL_VERSION_MIN if unknown else self._broker.config.version
+            if not unknown:
+                self._broker.command(Report("warning", "link refused", link.name, reason))
+
+    def closed(self, link: Link, reason: str) -> None:
+        """The connection is gone."""
+        if link.greeted:
+            link.greeted = False
+            link.speaks = self._broker.config.version
+            self._broker.command(Report("info", "link down", link.name, reason))
+            self._broker.absence.away(link, self._broker.now)
+        self.dial_later(link)
+
     def dial_later(self, link: Link) -> None:
         if link.dials and link.name in self._broker.links:
             delay = min(
@@ -132,60 +175,152 @@ class Linking:
             link.attempts = min(link.attempts + 1, DOUBLED_MAX)
             self._broker.command(SetTimer(f"dial:{link.name}", delay))
 
+    # --- greetings ----------------------------------------------------------------------------------
+
     def _hello(self, link: Link) -> LinkHello:
-        return LinkHello(
-            version=PROTOCOL_VERSION,
+        control, data = link.channel.lanes
+        hello = LinkHello(
+            version=link.speaks,
             broker=self._broker.config.broker,
             incarnation=self._broker.incarnation,
             known_incarnation=link.peer_incarnation,
-            control_received=link.channel.control.received,
-            data_received=link.channel.data.received,
+            control_received=control.received,
+            data_received=data.received,
+        )
+        if link.speaks < ASKS_BACK:
+            return hello
+        return replace(
+            hello,
+            life=self._broker.config.incarnation,
+            known_life=link.peer_life,
+            control_sent_before=link.before.control_sent,
+            control_received_before=link.before.control_received,
+            control_acked=control.acked,
+            data_sent_before=link.before.data_sent,
+            data_received_before=link.before.data_received,
+            data_acked=data.acked,
         )
 
     def greet(self, connection: int, hello: LinkHello) -> None:
-        if hello.version != PROTOCOL_VERSION:
-            raise RemoteProtocolError(
-                f"protocol version {hello.version}; {self._broker.config.broker} speaks {PROTOCOL_VERSION}"
-            )
-        link = self._broker.links.get(hello.broker)
-        if link is None:
-            raise RemoteProtocolError(
-                f"{hello.broker} is no neighbour of {self._broker.config.broker}"
-            )
+        link = self._checked(connection, hello)
+        dialled = link.connection == connection
+        if not dialled:
+            link.speaks = hello.version
+        stale = self._is_stale(link, hello)
+        if stale:
+            link.peer_incarnation = ""  # whoever it is of, neither can go on
         answer = self._hello(link)  # what we know before we hear
-        if link.connection != connection:  # the neighbour dialled
-            if self._broker.config.secured:
-                permission = self._broker.permissions.get(connection)
-                objection = NOBODY if permission is None else permission.objection_to_link()
-                if objection:
-                    raise RemoteProtocolError(objection)
+        if not dialled:
             self._broker.own(link, connection)
             self._broker.command(Send(connection, answer))
+        link.version = min(hello.version, link.speaks)
         link.attempts = 0
         resumed = (
             link.peer_incarnation == hello.incarnation
             and hello.known_incarnation == self._broker.incarnation
         )
         if not resumed:
-            self._begin(link, hello.incarnation)
-            hello = LinkHello(hello.version, hello.broker, hello.incarnation, "", 0, 0)
+            self._begin(link, hello)
         link.greeted = True
-        link.channel.resume(hello.control_received, hello.data_received)
+        if link.peer_life != hello.life:
+            link.peer_life = hello.life
+            self.keep(link)
+        if resumed:
+            link.channel.resume(hello.control_received, hello.data_received)
+        how = "" if resumed else "begun anew"
+        self._broker.command(Report("info", "link up", link.name, how))
         self._broker.flow.begin(link)
         self._broker.room_again(link)
-        self._broker.set_pauses()
+        if not link.away:  # we had not noticed that it was
+            self._broker.absence.away(link, self._broker.now)
+        self._broker.absence.greeted(link)
 
-    def _begin(self, link: Link, incarnation: str) -> None:
-        """One of the two has lost its memory: both start from nothing."""
-        cause = f"link {self._broker.config.broker} - {link.name} begins"
-        undelivered = [f for f in link.channel.data.outbox if type(f.message) is Publication]
+    def _checked(self, connection: int, hello: LinkHello) -> Link:
+        """The link that a greeting is for."""
+        here = self._broker.config.broker
+        speaks = self._broker.config.version
+        if not PROTOCOL_VERSION_MIN <= hello.version <= speaks:
+            # Of a later version it will try again, in our words.
+            raise RemoteProtocolError(f"protocol version {hello.version}; {here} speaks {speaks}")
+        link = self._broker.links.get(hello.broker)
+        if link is None:
+            raise RemoteProtocolError(f"{hello.broker} is no neighbour of {here}")
+        peer = self._broker.peers.get(connection)
+        if peer is not None and peer is not link:
+            raise RemoteProtocolError(f"{hello.broker} answers where {peer.name} was dialled")
+        if peer is None and self._broker.config.secured:
+            permission = self._broker.permissions.get(connection)
+            objection = NOBODY if permission is None else permission.objection_to_link(hello.broker)
+            if objection:
+                raise RemoteProtocolError(objection)
+        return link
+
+    def _is_stale(self, link: Link, hello: LinkHello) -> bool:
+        """Whether one of us remembers less than the other has heard of it, and says what that costs."""
+        here = self._broker
+        if (
+            hello.incarnation != link.peer_incarnation
+            or hello.known_incarnation != here.incarnation
+            or min(hello.version, link.speaks) < ASKS_BACK
+        ):
+            return False
+        control, data = link.channel.lanes
+        ours, theirs = link.before, hello
+        forgotten_there = forgotten_here = 0
+        if hello.life != link.peer_life:
+            forgotten_there = max(
+                control.received - theirs.control_sent_before,
+                control.acked - theirs.control_received_before,
+                data.received - theirs.data_sent_before,
+                data.acked - theirs.data_received_before,
+            )
+        if hello.known_life != here.config.incarnation:
+            forgotten_here = max(
+                hello.control_received - ours.control_sent,
+                hello.control_acked - ours.control_received,
+                hello.data_received - ours.data_sent,
+                hello.data_acked - ours.data_received,
+            )
+        forgotten_here = max(
+            forgotten_here,
+            hello.control_received - control.sent,
+            hello.data_received - data.sent,
+        )
+        for who, count in ((hello.broker, forgotten_there), (here.config.broker, forgotten_here)):
+            if count > 0:
+                detail = (
+                    f"{who} has a store that is older than what it has said: up to {count:,} messages"
+                    f" between {here.config.broker} and {link.name} may be lost; they begin anew"
+                )
+                here.command(Report("error", "older store", who, detail))
+        return forgotten_there > 0 or forgotten_here > 0
+
+    def _begin(self, link: Link, hello: LinkHello) -> None:
+        """One of the two has lost its memory: both tell all anew."""
+        broker, config = self._broker, self._broker.config
+        cause = f"link {config.broker} - {link.name} begins"
         self._clear(link, cause)
-        config = self._broker.config
-        link.begin(config.covering, config.advertisement_covering, self._broker.journal)
-        link.peer_incarnation = incarnation
+        link.number_base = link.number
+        link.channel.begin_control()
+        data = link.channel.data
+        undelivered = [f for f in data.outbox if type(f.message) is Publication]
+        if min(hello.version, link.speaks) < ASKS_BACK:
+            # It numbers from 1 on, and expects the same.
+            link.channel.begin_data()
+            data = link.channel.data
+            data.memory_max = config.link_outbox_max if broker.journal is not None else 0
+        else:
+            data.begin_again(hello.data_acked)
+            undelivered = []
+            for place, frame in enumerate(data.outbox):
+                if type(frame.message) is not Publication:
+                    data.replace(place, VOID)  # it speaks of what was told before
+        link.before = Marks()
+        link.begin_tables(config.covering, config.advertisement_covering)
+        link.peer_incarnation = hello.incarnation
         self.keep(link)
-        self._broker.routing.introduce(link, cause)
+        broker.routing.introduce(link, cause)
         # What has not arrived for certain may be what only the lost memory knew. If it is there
         # after all, its number will tell.
         for frame in undelivered:
-            self._broker.tell(link, frame.message, frame.hops)
+            broker.tell(link, frame.message, frame.hops)

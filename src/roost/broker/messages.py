@@ -107,12 +107,19 @@ class Marker(Message, frozen=True):
 
 
 class Inquiry(Message, frozen=True):
-    """A marker of the control class: has all that was said ahead of it been answered, here and behind here?
+    """Has all that was said ahead of this been answered, here and behind here?
 
-    Answered by `MarkerEcho`, behind the subscriptions that follow from it; see `absence`.
+    Answered by `Answer` of the same number, behind the subscriptions that follow from it; see `absence`.
     """
 
-    id: str
+    number: int
+    cause: str
+
+
+class Answer(Message, frozen=True):
+    """It has."""
+
+    number: int
     cause: str
 
 
@@ -361,7 +368,7 @@ class Attached(Struct, frozen=True, gc=False):
     # Of a durable publisher: whose events they are, and the number of the last one that was accepted.
     publisher: str = ""
     published: int = 0
-    # The session began with this greeting: nothing has waited in it. (Of a durable one: it was lost, or is over.)
+    # The session began with this greeting: nothing has waited in it. (A durable one was lost, or is over.)
     is_new: bool = False
 
 

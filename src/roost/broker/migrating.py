@@ -95,7 +95,7 @@ class Migrating:
         self, link: Link, client: str, ids: tuple[str, ...], path: tuple[str, ...], cause: str
     ) -> None:
         """Tell the next broker on the way to the source."""
-        number = link.channel.control.sent + 1  # nothing else has had it on this channel
+        number = link.number + 1  # no other announcement to it has had it
         path = (*path, self._broker.config.broker)
         self._broker.tell(link, MigrationUpdate(client, ids, path, cause, number))
 

@@ -24,6 +24,7 @@ class Permission(Struct, frozen=True, gc=False):
     subscribe: Subscription | None = None
     link: bool = False  # it is a broker of the federation
     administer: bool = False  # it may see and change how a broker runs
+    names: tuple[str, ...] = ()  # that stand for it in certificates
 
     def objection_to_client(self, client: str) -> str:
         """To a session in this name. Events are told apart by it, so nobody may use another's."""
@@ -55,5 +56,10 @@ class Permission(Struct, frozen=True, gc=False):
             return ""
         return f"{self.principal!r} may only publish what matches {str(self.publish)!r}"
 
-    def objection_to_link(self) -> str:
-        return "" if self.link else f"{self.principal!r} is not a broker of this federation"
+    def objection_to_link(self, broker: str) -> str:
+        """To its greeting as this broker. One neighbour must not read what is for another."""
+        if not self.link:
+            return f"{self.principal!r} is not a broker of this federation"
+        if broker == self.principal or broker in self.names:
+            return ""
+        return f"{self.principal!r} may not greet as {broker!r}; expected the broker of that name"

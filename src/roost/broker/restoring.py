@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from roost.broker.channel import Marks
 from roost.broker.commands import StoreKey
 from roost.broker.hops import Hop, Inside, Link
 from roost.broker.messages import SessionEnded
@@ -29,9 +30,10 @@ def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
     broker.boots = kinds.get("boots", {}).get((), 0)
     broker.drains = kinds.get("drains", {}).get((), 0)
     hops: dict[tuple[str, str], Hop] = {}
-    for (name,), (dials, peer_incarnation) in kinds.get("link", {}).items():
+    for (name,), (dials, *rest) in kinds.get("link", {}).items():
         link = broker.linking.new(str(name), dials)
-        link.peer_incarnation = peer_incarnation
+        # Stores of an earlier version know only the first of these.
+        link.peer_incarnation, link.peer_life, link.number_base = (*rest, "", 0)[:3]
         hops[link.key] = link
     counted = kinds.get("published", {})
     for (name,), (client, ending, durable, process) in kinds.get("session", {}).items():
@@ -68,6 +70,8 @@ def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
                 {str(id_): number for (_, kind, id_), number in told if kind == "adv"},
             )
     restore_channels(hops, kinds)
+    for link in broker.links.values():
+        link.before = Marks.of(link.channel)
     for session in broker.sessions.values():
         session.ended = any(type(f.message) is SessionEnded for f in session.channel.data.outbox)
     broker.draining.restore(kinds.get("drain", {}))

@@ -4,8 +4,8 @@ Two tables: advertisements and subscriptions, each entry with the hop that it ca
 to the hops whose subscriptions it matches, except back over the link that it came by. A neighbour is
 told
 
-    an advertisement    that did not come from it; a subscription      that did not come from it and,
-    unless subscriptions flood, overlaps an advertisement
+    an advertisement    that did not come from it;
+    a subscription      that did not come from it and, unless subscriptions flood, overlaps an advertisement
                         that did;
 
 less what is covered, when covering is on (`told`). Every operation changes a table, works out the
@@ -22,7 +22,14 @@ from collections.abc import Callable, Iterable, Sequence
 from roost.broker.demands import demands_of, meets
 from roost.broker.hops import Hop, Link
 from roost.broker.journal import Journal
-from roost.broker.messages import Advertise, Message, Subscribe, Unadvertise, Unsubscribe
+from roost.broker.messages import (
+    ASKS_BACK,
+    Advertise,
+    Message,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
 from roost.broker.spares import Kind, Spares
 from roost.language import Advertisement, Event, Interest, Subscription
 from roost.matching import Index, OverlapIndex
@@ -94,12 +101,16 @@ class Routing:
         flooding: bool,
         journal: Journal | None,
         stranded: Callable[[Entry], None],
+        announced: Callable[[Link], None],
     ) -> None:
         self._links = links
         self._tell = tell
         self._stranded = stranded  # an advertisement is gone before it came from where it was to
+        self._announced = announced  # a neighbour was told of an advertisement
         self._flooding = flooding
         self._journal = journal
+        # Neighbours that get every event, whoever wants it; see `absence`.
+        self.greedy: Sequence[Link] = ()
         self.subscriptions: dict[str, Entry] = {}
         self.advertisements: dict[str, Entry] = {}
         self._index = Index()
@@ -434,9 +445,9 @@ class Routing:
                 link.announcements[entry.id] = number
             else:
                 # The number of the message that carries it: nothing else has had it on this channel.
-                link.announcements[entry.id] = link.channel.control.sent + 1
-                told = Advertise(entry.id, entry.interest, cause, link.announcements[entry.id])
-                self._tell(link, told)
+                link.announcements[entry.id] = number = link.number + 1
+                self._tell(link, Advertise(entry.id, entry.interest, cause, number))
+                self._presume(link, entry.interest, number)
             if self._journal is not None:
                 record = link.announcements[entry.id]
                 self._journal.put("told", link.name, "adv", entry.id, value=record)
@@ -448,6 +459,24 @@ class Routing:
                 self._journal.delete("told", link.name, "adv", entry.id)
         if known is not None and add and known.handle not in announce:
             self._tell(link, Unadvertise(known.id, cause, number))  # it is covered there
+
+    # --- advertisements that have not been answered (see `absence`) ----------------------------------
+
+    def _presume(self, link: Link, advertisement: Advertisement, number: int) -> None:
+        """Until the neighbour has answered, it may want all of this."""
+        if link.away or link.version >= ASKS_BACK:
+            entry = self._subscription_handles.new("", advertisement, link)
+            self._index.add(entry.handle, advertisement)
+            link.presumed.setdefault(number, []).append(entry)
+            link.announced = number
+            self._announced(link)
+
+    def answered(self, link: Link, number: int) -> None:
+        """What the neighbour wants of the announcements up to this number it has said."""
+        for announcement in [n for n in link.presumed if n <= number]:
+            for entry in link.presumed.pop(announcement):
+                self._index.remove(entry.handle)
+                self._subscription_handles.free(entry)
 
     # --- hops that come and go ----------------------------------------------------------------------
 
@@ -467,6 +496,8 @@ class Routing:
     def forget(self, hop: Hop, cause: str) -> None:
         """Take out all that came from a hop, as if it had withdrawn it."""
         self._spares.forget(hop)
+        if isinstance(hop, Link):
+            self.answered(hop, hop.announced)
         for entry in list(hop.expected.values()):
             self.stay(entry, cause)
         if hop.subscriptions:
@@ -502,6 +533,10 @@ class Routing:
     ) -> None:
         """What a neighbour has been told, in the order in which it was."""
         link.announcements.update(announcements)
+        for id_, number in sorted(announcements.items(), key=lambda item: item[1]):
+            interest = self.advertisements[id_].interest
+            assert isinstance(interest, Advertisement)
+            self._presume(link, interest, number)
         # What was told goes first: of equal ones the poset takes the first for the others.
         for told, table, ids in (
             (link.subscriptions_told, self.subscriptions, subscriptions),

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from roost.broker.client import Client
 from roost.broker.commands import CancelTimer, Close, Command, Hand, OpenLink, Send, SetTimer, Tell
 from roost.broker.config import ClientConfig
-from roost.broker.events import PublishRequested, Received, TimerFired
+from roost.broker.events import PublishRequested, Received, SettleRequested, TimerFired
 from roost.broker.messages import Frame, Parcel
 from roost.language import Event
 from roost.simulation.network import Connection
 
 if TYPE_CHECKING:
-    from roost.simulation.oracle import Party
+    from roost.simulation.oracle import Party, Wish
     from roost.simulation.world import World
 
 
@@ -22,7 +22,9 @@ class SimulatedClient:
 
     __slots__ = (
         "_arrived",
+        "_asked",
         "_generation",
+        "_questions",
         "_quotes",
         "_rate_per_s",
         "_take",
@@ -51,6 +53,8 @@ class SimulatedClient:
         self.away = False  # its network is gone; the application goes on
         self.gone = False  # it has left for good
         self.symbol: str | None = None
+        self._questions = 0
+        self._asked: dict[str, list[Wish]] = {}  # what it has asked to know the settling of
         self._quotes = 0
         self._rate_per_s = 0.0
         self._generation = 0  # of the planned publications: older ones find it changed
@@ -83,6 +87,20 @@ class SimulatedClient:
     def stop(self) -> None:
         """Publish no more."""
         self._generation += 1
+
+    # --- subscribing --------------------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """When is what it wants in place? A later question is of no less than an earlier one."""
+        if self.party.wishes and not self.gone:
+            self._questions += 1
+            id_ = f"ready-{self._questions}"
+            self._asked = {id_: list(self.party.wishes.values())}
+            self.handle(SettleRequested(id_))
+
+    def asked_for(self, id_: str) -> list[Wish]:
+        """What a question was about; nothing, if it has been asked anew since."""
+        return self._asked.get(id_, [])
 
     # --- Actor --------------------------------------------------------------------------------------
 

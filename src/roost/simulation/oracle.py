@@ -10,21 +10,24 @@ and each subscription that matches it one of three things:
 and for every event that arrives, whatever it is: never twice at a client, and in the order of its
 publisher.
 
-**The grey zone.** A subscription is *settled* once a moment has passed, after it was asked for, at
-which nobody had anything of the control class left to say: its broker had it, every link was up, and no
-control message was on the way or waiting. The same for an advertisement. An event must reach a
-subscription if both the subscription and an advertisement that matches the event were settled when it
-was published, and the two clients are connected by the overlay. It may reach one that is not yet
-settled, or that is unsubscribed while the event is on the way. That a client moves is no excuse.
+**In place.** A subscription is in place when its client has heard that it has settled (`ready`). Where
+clients do not ask, which costs a message on every link, it is taken for so at a moment at which every link
+was up and nobody had anything of the control class left to say. From then on every event that a broker
+accepts has to reach it, whenever its publisher began, and whoever is away: nothing is asked of an
+advertisement. It may reach one that is not in place yet, or that is unsubscribed while the event is on the
+way. That a client moves is no excuse, nor that a broker crashes, if it has a store.
 
-What makes promises void, and what is settled unsettled again:
+What ends a promise:
 
-    a broker loses its store    for everything on the way, and until things have settled anew for all else
-    a link is added or removed  the same; "settled" then also means that all withdrawals are through
-    a session is over before    for what was on the way to that client, and for what it has
-      its client is back          published that was not accepted
-    a queue for a client is     for what was on the way to that client: its policy says what is dropped
+    a broker loses its store    for what is on the way
+    a session is over before    the client is told, and what was on the way to it is void; so is what it has
+      its client is back          published that was not accepted. Its subscriptions are in place again when
+                                  it
+                                  hears so.
+    a queue for a client is     the same: its policy says what is dropped, and the client is told
       full
+    a link is removed           between the two parts: for what is on the way, and until they are joined again
+                                  and everybody knows where the new link leads
 
 An event is checked as it goes, and forgotten when it has arrived everywhere: the oracle's memory is
 what is on the way.
@@ -61,12 +64,11 @@ class Wish:
 class Offer:
     """An advertisement as its client sees it."""
 
-    __slots__ = ("key", "party", "settled")
+    __slots__ = ("key", "party")
 
     def __init__(self, key: int, party: Party) -> None:
         self.key = key
         self.party = party
-        self.settled = False
 
 
 class Party:
@@ -118,7 +120,7 @@ class Oracle:
         self._index = Index()  # of the wishes
         self._offers: dict[int, Offer] = {}
         self._offer_index = Index()
-        self._unsettled: dict[Wish | Offer, None] = {}
+        self._unsettled: dict[Wish, None] = {}
         self.pending: dict[tuple[str, int], Pending] = {}
         self.published_count = 0
         self.expected = 0  # deliveries that must be made
@@ -151,13 +153,11 @@ class Oracle:
         self._next_key += 1
         self._offers[offer.key] = party.offers[name] = offer
         self._offer_index.add(offer.key, advertisement)
-        self._unsettled[offer] = None
 
     def unadvertised(self, party: Party, name: str) -> None:
         offer = party.offers.pop(name)
         del self._offers[offer.key]
         self._offer_index.remove(offer.key)
-        self._unsettled.pop(offer, None)
 
     def published(self, party: Party, sequence: int, event: Event, now: float) -> None:
         self.published_count += 1
@@ -176,7 +176,7 @@ class Oracle:
         if self._flooding:
             return True
         offers = (self._offers[key] for key in self._offer_index.match(event).tolist())
-        return any(offer.party is party and offer.settled for offer in offers)
+        return any(offer.party is party for offer in offers)
 
     def _certain(self, publisher: Party, wish: Wish) -> bool:
         if not wish.settled:
@@ -225,25 +225,28 @@ class Oracle:
             f" {publication.publisher}:{party.last[publication.publisher]}, at {now:.3f} s"
         )
 
-    # --- the grey zone ------------------------------------------------------------------------------
+    # --- what is in place ---------------------------------------------------------------------------
 
     @property
     def unsettled(self) -> int:
         return len(self._unsettled)
 
     def settle(self, reached: Callable[[str], bool]) -> None:
-        """Nobody has anything left to say. What the brokers of these clients have is settled."""
-        for thing in [t for t in self._unsettled if reached(t.party.name)]:
-            thing.settled = True
-            del self._unsettled[thing]
+        """Nobody has anything left to say. What the brokers of these clients have is in place."""
+        self.in_place([wish for wish in self._unsettled if reached(wish.party.name)])
+
+    def in_place(self, wishes: Iterable[Wish]) -> None:
+        """From now on every event has to reach these."""
+        for wish in wishes:
+            if self._unsettled.pop(wish, "not") is None:
+                wish.settled = True
 
     def unsettle(self, parties: Iterable[Party]) -> None:
-        """Promises to these clients, and for what they offer, begin anew."""
+        """Promises to these clients begin anew."""
         for party in parties:
-            things: list[Wish | Offer] = [*party.wishes.values(), *party.offers.values()]
-            for thing in things:
-                thing.settled = False
-                self._unsettled[thing] = None
+            for wish in party.wishes.values():
+                wish.settled = False
+                self._unsettled[wish] = None
 
     def forgive(self, wishes: Iterable[Wish]) -> None:
         """What is on the way may reach these or not."""
@@ -256,6 +259,20 @@ class Oracle:
             missing -= keys
             if not missing:
                 del self.pending[identity]
+
+    def forgive_apart(self, connected: Callable[[str, str], bool]) -> None:
+        """What is on the way between clients that are not connected any more has no way."""
+        for (publisher, sequence), pending in list(self.pending.items()):
+            missing = pending.open()
+            apart = {
+                key
+                for key in missing
+                if key in self._wishes and not connected(publisher, self._wishes[key].party.name)
+            }
+            self.expected -= len(apart)
+            missing -= apart
+            if not missing:
+                del self.pending[publisher, sequence]
 
     def forgive_everything(self) -> None:
         """Nobody can say what becomes of what is on the way."""

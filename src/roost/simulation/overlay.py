@@ -6,12 +6,17 @@ from collections.abc import Iterator
 
 
 class Overlay:
-    """A forest of brokers, its latencies, and which links are cut just now."""
+    """A forest of brokers, its latencies, and which links are cut just now.
+
+    A link may be *fresh*: it is there, and not everybody knows yet where it leads. It joins no parts until
+    then.
+    """
 
     def __init__(self) -> None:
         self._neighbours: dict[str, dict[str, float]] = {}  # with the latency, in seconds
         self._dials: dict[tuple[str, str], None] = {}  # (who dials, whom)
         self._cut: dict[frozenset[str], None] = {}
+        self._fresh: dict[frozenset[str], None] = {}
         self._part: dict[str, str] = {}
         self._members: dict[str, list[str]] = {}
 
@@ -24,10 +29,13 @@ class Overlay:
         del self._neighbours[name]
         self._find_parts()
 
-    def add_link(self, a: str, b: str, latency_s: float) -> None:
+    def add_link(self, a: str, b: str, latency_s: float, *, fresh: bool = False) -> None:
         """Neighbours from now on; the second dials."""
         self._neighbours[a][b] = self._neighbours[b][a] = latency_s
         self._dials[b, a] = None
+        if fresh:
+            self._fresh[frozenset((a, b))] = None
+            return
         large, small = self._part[a], self._part[b]
         if len(self._members[large]) < len(self._members[small]):
             large, small = small, large
@@ -40,6 +48,16 @@ class Overlay:
         self._dials.pop((a, b), None)
         self._dials.pop((b, a), None)
         self._cut.pop(frozenset((a, b)), None)
+        self._fresh.pop(frozenset((a, b)), None)
+        self._find_parts()
+
+    @property
+    def has_fresh(self) -> bool:
+        return bool(self._fresh)
+
+    def known(self) -> None:
+        """Everybody knows by now where all links lead."""
+        self._fresh.clear()
         self._find_parts()
 
     def neighbours(self, name: str) -> list[str]:
@@ -74,7 +92,7 @@ class Overlay:
 
     @property
     def parts(self) -> int:
-        """In how many pieces the overlay is."""
+        """In how many pieces the overlay is, as far as everybody knows."""
         return len(self._members)
 
     def part(self, broker: str) -> str:
@@ -91,6 +109,7 @@ class Overlay:
             members = self._members[root] = [root]
             for broker in members:  # which grows meanwhile
                 for neighbour in self._neighbours[broker]:
-                    if neighbour not in self._part:
+                    fresh = self._fresh and frozenset((broker, neighbour)) in self._fresh
+                    if neighbour not in self._part and not fresh:
                         self._part[neighbour] = root
                         members.append(neighbour)

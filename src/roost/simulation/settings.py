@@ -36,6 +36,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     commit_ms: FromZero = 5.0
     # How long a broker remembers a client that is away, and its subscriptions.
     linger_s: FromZero = 60.0
+    # How long what settles waits for a neighbour that is lost: longer than a word takes to cross the
+    # federation.
+    absence_grace_s: FromZero = 2.0
+    # Whether clients ask when their subscriptions are in place. Off: whoever watches finds out, and it
+    # costs no messages.
+    asking: bool = False
     # How many messages may wait for a neighbour, before those that could add to them are read no further.
     link_outbox_max: Positive = 100_000
     # How many deliveries may wait for a client, and what becomes of one more: it is dropped, and the client

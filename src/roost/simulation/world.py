@@ -86,7 +86,6 @@ class World:
         self._config = config or {}
         self._parties: dict[str, Party] = {}
         self._probing = False
-        self._rewired = False  # ways have changed, and things have not settled since
         self._cut_off: frozenset[str] = frozenset()  # brokers on the far side of a partition
         for statement in workload:
             self.clock.at(statement.at, self._do, statement)
@@ -114,6 +113,7 @@ class World:
             advertisement_covering=settings.advertisement_covering,
             durable=settings.durability,
             linger_s=settings.linger_s,
+            absence_grace_s=settings.absence_grace_s,
             ack_delay_s=settings.ack_delay_s,
             link_outbox_max=settings.link_outbox_max,
             session_outbox_max=settings.session_outbox_max,
@@ -140,7 +140,7 @@ class World:
         )
         self.hosts[s.broker] = host
         self.overlay.add_broker(s.broker)
-        self.oracle.connected = self._connected if self.overlay.parts > 1 else None
+        self._set_connected()
         host.start()
 
     def _remove_broker(self, s: st.RemoveBroker) -> None:
@@ -154,7 +154,8 @@ class World:
 
     def _add_link(self, s: st.AddLink) -> None:
         latency_s = None if s.latency_ms is None else s.latency_ms * MS
-        self.overlay.add_link(s.a, s.b, self.latencies.between(s.a, s.b, latency_s))
+        between_s = self.latencies.between(s.a, s.b, latency_s)
+        self.overlay.add_link(s.a, s.b, between_s, fresh=bool(self._parties))
         # The second dials: in a workload that grows a tree, it is the one that joins.
         for here, there, dial in ((s.a, s.b, False), (s.b, s.a, True)):
             self.hosts[here].notice(ev.LinkAdded(there, dial))
@@ -171,15 +172,13 @@ class World:
 
     def _overlay_changed(self) -> None:
         """Who is connected to whom has changed."""
-        self.oracle.connected = self._connected if self.overlay.parts > 1 else None
-        self._promise_nothing()
+        self._set_connected()
+        if self.oracle.connected is not None:
+            self.oracle.forgive_apart(self.oracle.connected)
+            self._probe_soon()
 
-    def _promise_nothing(self) -> None:
-        """Ways have changed: promises begin anew."""
-        if self._parties:
-            self._rewired = True
-            self.oracle.forgive_everything()
-            self._unsettle(self._parties.values())
+    def _set_connected(self) -> None:
+        self.oracle.connected = self._connected if self.overlay.parts > 1 else None
 
     def _connected(self, a: str, b: str) -> bool:
         brokers = [self.clients[name].machine.broker for name in (a, b)]
@@ -229,7 +228,6 @@ class World:
 
     def advertised(self, party: Party, name: str, advertisement: Advertisement) -> None:
         self.oracle.advertised(party, name, advertisement)
-        self._probe_soon()
 
     def _unadvertise(self, s: st.Unadvertise) -> None:
         client = self.clients[s.publisher]
@@ -249,7 +247,7 @@ class World:
         client = self.clients[s.subscriber]
         client.handle(ev.SubscribeRequested(s.name, s.subscription))
         self.oracle.subscribed(client.party, s.name, s.subscription)
-        self._probe_soon()
+        self._find_out(client)
 
     def _unsubscribe(self, s: st.Unsubscribe) -> None:
         client = self.clients[s.subscriber]
@@ -283,7 +281,7 @@ class World:
         for connection in self.network.of(s.broker):
             self.network.cut(connection, f"{s.broker} does not answer")
         if not (s.keep_store and self.settings.durability):
-            self._promise_nothing()
+            self.oracle.forgive_everything()
 
     def _restart(self, s: st.RestartBroker) -> None:
         host = self.hosts[s.broker]
@@ -400,8 +398,7 @@ class World:
     def told(self, client: SimulatedClient, tell: Tell) -> None:
         """A client tells its application something."""
         if tell.what == "attached" and not tell.reason:
-            # A new session. What was on the way to an old one is gone, and what is published in it
-            # comes before its advertisements have settled.
+            # A new session. What was on the way to an old one is gone.
             self.void(client)
             if client.machine.published:
                 self.oracle.not_accepted_after(client.party.publisher, client.machine.accepted)
@@ -411,6 +408,10 @@ class World:
             # Its broker gave it up. An application that cares begins anew.
             self.void(client)
             self.clock.after(BEGIN_ANEW_S, client.handle, ev.AttachRequested(client.machine.broker))
+        elif tell.what == "settled":
+            self.oracle.in_place(client.asked_for(tell.about))
+        elif tell.what == "refused" and client.asked_for(tell.about):
+            self.clock.after(BEGIN_ANEW_S, self._find_out, client)  # too much waits for a neighbour
         elif tell.what == "refused" and ":" in tell.about:
             publisher, _, sequence = tell.about.rpartition(":")
             self.oracle.refused(publisher, int(sequence), tell.reason)
@@ -456,13 +457,18 @@ class World:
     # --- when things have settled ---------------------------------------------------------------------
 
     def void(self, client: SimulatedClient) -> None:
-        """Nothing that was promised to it holds, nor what others were promised of it."""
+        """Nothing that was promised to it holds."""
         self.oracle.forgive(client.party.wishes.values())
-        self._unsettle([client.party])
+        self.oracle.unsettle([client.party])
+        # Not at once: it is still at work.
+        self.clock.after(0.0, self._find_out, client)
 
-    def _unsettle(self, parties: Iterable[Party]) -> None:
-        self.oracle.unsettle(parties)
-        self._probe_soon()
+    def _find_out(self, client: SimulatedClient) -> None:
+        """When what a client wants is in place: it asks, or we look."""
+        if self.settings.asking:
+            client.ask()
+        else:
+            self._probe_soon()
 
     def _probe_soon(self) -> None:
         if not self._probing:
@@ -471,14 +477,15 @@ class World:
 
     def _probe(self) -> None:
         self._probing = False
-        quiet = self.oracle.unsettled and self.control_is_quiet()
-        if quiet and self._rewired:
+        fresh, asking = self.overlay.has_fresh, self.settings.asking
+        if (fresh or not asking) and self.control_is_quiet():
             # Withdrawals travel with data, and a broker waits for them if it knows two ways.
-            quiet = not self._withdrawals_are_left()
-        if quiet:
-            self._rewired = False
-            self.oracle.settle(self._has_reached_its_broker)
-        if self.oracle.unsettled:
+            if fresh and not self._withdrawals_are_left():
+                self.overlay.known()
+                self._set_connected()
+            if not asking:
+                self.oracle.settle(self._has_reached_its_broker)
+        if self.overlay.has_fresh or (self.oracle.unsettled and not asking):
             self._probe_soon()
 
     def control_is_quiet(self) -> bool:
@@ -488,7 +495,7 @@ class World:
             if lives[0] is None or lives[1] is None:
                 return False
             here, there = lives[0].machine.links.get(b), lives[1].machine.links.get(a)
-            if here is None or there is None or not (here.greeted and there.greeted):
+            if here is None or there is None or here.away or there.away:
                 return False
             if here.channel.control.sent != there.channel.control.received:
                 return False

@@ -13,11 +13,11 @@ array, whose first item is the tag of its kind (see `kinds`):
 
 Fields stand in the order of their class; subscriptions and advertisements are their readable text. An array
 has just these items: another format is another version in the preface (see `stream`). Only fields that came
-later than their kind (`kinds.LATER`) are left out, from the end, where they have nothing to say; so a peer of the
-version before reads all that is meant for it. The reader takes any spelling that MessagePack has for a number or
-a length. The writer takes the shortest, except that the sequence of a frame takes 5 bytes (9 from 2^32 on), so
-that the size of a frame doesn't depend on how long its link has been up. Of a name that stands twice in a map,
-the last counts.
+later than their kind (`kinds.LATER`) are left out, from the end, where they have nothing to say; so a peer
+of the version before reads all that is meant for it. The reader takes any spelling that MessagePack has for a
+number or a length. The writer takes the shortest, except that the sequence of a frame takes 5 bytes (9 from
+2^32 on), so that the size of a frame doesn't depend on how long its link has been up. Of a name that stands
+twice in a map, the last counts.
 
 PUBLICATION is the same wherever a publication goes, and stands last. So it is encoded once and kept with it
 (`Publication.encoded`), whoever forwards it puts other bytes in front of the same, and the size of a frame

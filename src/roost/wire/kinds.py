@@ -18,6 +18,7 @@ from roost.broker.messages import (
     DATA,
     Ack,
     Advertise,
+    Answer,
     Attach,
     Attached,
     AttachRefused,
@@ -122,6 +123,7 @@ MESSAGE_TAGS: Final[dict[type[Message], int]] = {
     Probed: 43,
     Inquiry: 44,
     Wants: 45,
+    Answer: 46,
 }
 KINDS: Final[dict[int, type[Struct]]] = {
     tag: kind for tags in (UNNUMBERED_TAGS, MESSAGE_TAGS) for kind, tag in tags.items()

@@ -1,0 +1,207 @@
+"""Neighbours that are away, or have not answered yet: what is kept for them, and for how long.
+
+An event goes where somebody wants it, as far as this broker knows. Of a neighbour that is away it does not
+know: clients behind it subscribe meanwhile, and of an advertisement made meanwhile the neighbour has not
+heard. So three rules, which together make that an event which was accepted misses nobody:
+
+1. **Who is away may want anything.** From the moment at which a link is lost, every event is kept for the
+   neighbour, in its outbox. Brokers further away have to send us everything for that: we tell all other
+   neighbours (`Wants`), and so do they. It ends when the neighbour is back and has *answered*: an `Inquiry`
+   went to it behind all that had waited, and its `Answer` came behind all that it had to say.
+2. **Who has not answered an advertisement may want all of it.** What it announces is *presumed* to be
+   wanted by each neighbour that is told, until that one has answered. A broker answers when those behind it
+   have.
+3. **What was asked for has settled** when it is known to all that can be reached, and those that can't are
+   away long enough (`absence_grace_s`) for the brokers behind them to keep everything, by rule 1: so
+   nothing is missed that is published there, either. The grace has to be longer than it takes both ends of
+   a link to notice that it is lost, and a word to cross the federation.
+
+An inquiry is answered for all that came ahead of it on its link, so an answer may stand for several. What is
+under way when a link is lost need not be remembered: the greeting begins with another inquiry.
+
+    away        everything is kept; the link is lost, or new, or we have just started
+      greeted -> inquiring      the waiting messages go out, and an inquiry behind them
+      answer  -> present        it gets what it wants, and what is presumed
+    any         the link is lost -> away
+
+What nobody has asked for is kept up to a bound (`spare_max`), so that a neighbour that never comes back
+costs no more than that. Beyond it the broker *gives up*, and says so: a subscription that is made over
+there from then on misses what is published here until both have met again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from roost.broker.commands import CancelTimer, Command, Report, SetTimer
+from roost.broker.hops import Link
+from roost.broker.messages import ASKS_BACK, Answer, Inquiry, Message, Wants
+
+# Timers, with the name of the neighbour behind it: it has been away for the time of grace.
+TIMER = "absence"
+
+
+class Question(Struct, eq=False):
+    """An inquiry of a neighbour that waits for others: for each, the number up to which it has to answer."""
+
+    asker: Link
+    number: int
+    cause: str
+    waiting: dict[Link, int]
+
+
+class Absence:
+    """Who is away, who has not answered, and who is asked."""
+
+    def __init__(
+        self,
+        links: dict[str, Link],
+        *,
+        tell: Callable[[Link, Message], None],
+        command: Callable[[Command], None],
+        greedy: Callable[[Sequence[Link]], None],
+        answered: Callable[[Link, int], None],
+        excused: Callable[[Link], None],
+        grace_s: float,
+    ) -> None:
+        self._links = links
+        self._tell = tell
+        self._command = command
+        self._greedy = greedy  # these get every event from now on
+        self._answered = answered  # a neighbour has answered all announcements up to this number
+        self._excused = excused  # what settles waits for it no longer
+        self._grace_s = grace_s
+        self._greedy_count = 0
+        self._questions: list[Question] = []
+        # Neighbours that were told of advertisements, and that no inquiry has followed for.
+        self.due: dict[Link, None] = {}
+
+    # --- away and back ------------------------------------------------------------------------------
+
+    def away(self, link: Link, now: float) -> None:
+        """The link is lost, or has just been made."""
+        if not link.away:
+            link.away = True
+            link.away_since = now
+        link.gave_up = link.excused = link.wants_everything = link.told_everything = False
+        self._command(SetTimer(f"{TIMER}:{link.name}", self._grace_s))
+        self._questions = [q for q in self._questions if q.asker is not link]
+        self._changed(f"{link.name} is away")
+        # They hear of it first, and of our answer behind.
+        self._wait_no_more(link)
+
+    def greeted(self, link: Link) -> None:
+        """The neighbour is there. What waits for it goes out ahead of this."""
+        self._command(CancelTimer(f"{TIMER}:{link.name}"))
+        link.excused = False
+        if link.version < ASKS_BACK:
+            self._present(link, link.number)
+            return
+        link.told_everything = self._wanted_by_others(link)
+        cause = f"{link.name} is back"
+        self._tell(link, Wants(link.told_everything, cause))
+        self._inquire(link, cause)
+
+    def gone(self, link: Link) -> None:
+        """No longer a neighbour."""
+        self._command(CancelTimer(f"{TIMER}:{link.name}"))
+        self.due.pop(link, None)
+        self._questions = [q for q in self._questions if q.asker is not link]
+        self._changed(f"{link.name} is no neighbour any more")
+        self._wait_no_more(link)
+
+    def timer(self, name: str) -> None:
+        """It has been away for the time of grace."""
+        link = self._links.get(name)
+        if link is not None and link.away and link.connection is None:
+            link.excused = True
+            self._excused(link)
+
+    def give_up(self, link: Link) -> None:
+        """More waits for it than is kept without its asking."""
+        link.gave_up = True
+        waiting = link.channel.data.sent - link.channel.data.acked
+        detail = f"{waiting:,} events wait for it; what it has not asked for is kept no longer"
+        self._command(Report("warning", "neighbour given up", link.name, detail))
+        self._changed(f"{link.name} is away for too long")
+
+    def _present(self, link: Link, number: int) -> None:
+        link.away = False
+        self._answered(link, number)
+        self._changed(f"{link.name} has answered")
+
+    # --- who wants everything -----------------------------------------------------------------------
+
+    def wants(self, link: Link, message: Wants) -> None:
+        link.wants_everything = message.everything
+        self._changed(message.cause)
+
+    def _wanted_by_others(self, link: Link) -> bool:
+        return self._greedy_count > link.greedy
+
+    def _changed(self, cause: str) -> None:
+        """Tell whoever has to know that everything is wanted here, or no longer."""
+        greedy = [link for link in self._links.values() if link.greedy]
+        self._greedy_count = len(greedy)
+        self._greedy(greedy)
+        for link in self._links.values():
+            if link.greeted and link.version >= ASKS_BACK:
+                wanted = self._wanted_by_others(link)
+                if wanted != link.told_everything:
+                    link.told_everything = wanted
+                    self._tell(link, Wants(wanted, cause))
+
+    # --- asking -------------------------------------------------------------------------------------
+
+    def inquire(self) -> None:
+        """Ask those who were told of advertisements whether all is answered."""
+        due, self.due = self.due, {}
+        for link in due:
+            if link.greeted and link.version >= ASKS_BACK and link.announced > link.inquired:
+                self._inquire(link, "an advertisement")
+
+    def _inquire(self, link: Link, cause: str) -> None:
+        link.inquired = link.number
+        self._tell(link, Inquiry(link.inquired, cause))
+
+    def answer(self, link: Link, message: Answer) -> None:
+        if link.away:
+            if message.number != link.inquired:
+                return  # of an earlier greeting: what it has said since is still on the way
+            self._present(link, message.number)
+        else:
+            self._answered(link, message.number)
+        link.answered = max(link.answered, message.number)
+        for question in self._questions:
+            if question.waiting.get(link, message.number + 1) <= message.number:
+                del question.waiting[link]
+        self._answer_those_who_can_be()
+
+    # --- being asked --------------------------------------------------------------------------------
+
+    def inquiry(self, link: Link, message: Inquiry) -> None:
+        waiting: dict[Link, int] = {}
+        for other in self._links.values():
+            # Of those who are away it knows: we have told it that everything is wanted.
+            if other is not link and not other.away and other.announced > other.answered:
+                waiting[other] = other.announced
+                if other.announced > other.inquired:
+                    self._inquire(other, message.cause)
+        self._questions.append(Question(link, message.number, message.cause, waiting))
+        self._answer_those_who_can_be()
+
+    def _wait_no_more(self, link: Link) -> None:
+        for question in self._questions:
+            question.waiting.pop(link, None)
+        self._answer_those_who_can_be()
+
+    def _answer_those_who_can_be(self) -> None:
+        if not self._questions:
+            return
+        ready = [q for q in self._questions if not q.waiting]
+        self._questions = [q for q in self._questions if q.waiting]
+        for question in ready:
+            if question.asker.greeted:
+                self._tell(question.asker, Answer(question.number, question.cause))
