@@ -27,6 +27,7 @@ from roost.runtime.security import (
     User,
     Users,
     changed_users,
+    digest_token,
     hash_token,
     new_token,
     read_users,
@@ -85,6 +86,7 @@ NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(
         st.builds(
             User,
             token_hash=st.sampled_from(["", HASH]),
+            token_digest=st.sampled_from(["", digest_token("right")]),
             publish=st.sampled_from(["", "*", "class = 'STOCK' and \"a b\" > 1"]),
             subscribe=st.sampled_from(["", "name = 'quo\\'te' or x prefix 'y'"]),
             link=st.booleans(),
@@ -127,6 +129,11 @@ def test_filters_become_permissions(file: Path) -> None:
         ("[users.a]\nexpires = 'soon'\n", 2, '[users.a] expires is "soon"; expected a date, such'),
         ("[users.a]\nexpires = 3\n", 2, "[users.a] expires is 3; expected a date, such as"),
         ("[users.a]\ncertificates = 'x'\n", 2, 'certificates is "x"; expected a list of texts'),
+        (
+            "[users.a]\ntoken_digest = 'secret'\n",
+            2,
+            "token_digest is no digest; `roost users renew",
+        ),
         ("[users.a]\ntoken_hash = 'secret'\n", 2, "token_hash is no hash of argon2; `roost users"),
         (
             "[users.a]\ncertificates = ['x']\n[users.b]\ncertificates = ['y', 'x']\n",
@@ -217,6 +224,7 @@ def test_tokens_are_random_and_hashes_salted() -> None:
     assert hash_token("x", SOFT) != hash_token("x", SOFT)
     assert "right" not in HASH
     assert HASH.startswith("$argon2id$v=19$m=8,t=1,p=1$")
+    assert digest_token("x") != digest_token("x")
 
 
 # --- logging in -----------------------------------------------------------------------------------
@@ -238,7 +246,7 @@ def test_tokens_are_random_and_hashes_salted() -> None:
 )
 def test_tokens(file: Path, verified: list[str], user: str, token: str, let_in: bool) -> None:
     write(file, alice=User(token_hash=HASH, publish="*"), machine=User(certificates=("m",)))
-    answer = Users.load(file, SOFT).authenticate(user, token)
+    answer = Users.load(file).authenticate(user, token)
     if let_in:
         assert answer == Permission("alice", publish=parse_subscription("*"))
     else:
@@ -248,15 +256,62 @@ def test_tokens(file: Path, verified: list[str], user: str, token: str, let_in: 
     assert asked.rsplit("$", 2)[0] == HASH.rsplit("$", 2)[0]
 
 
-def test_a_file_without_users_costs_as_much_too(file: Path, verified: list[str]) -> None:
-    write(file)
-    assert Users.load(file, SOFT).authenticate("alice", "right") == NOT_RIGHT
-    assert [asked.rsplit("$", 2)[0] for asked in verified] == ["$argon2id$v=19$m=8,t=1,p=1"]
+@pytest.mark.parametrize(
+    ("user", "token", "let_in"),
+    [
+        ("alice", "right", True),
+        ("alice", "wrong", False),
+        ("alice", "\ud800", False),
+        ("bob", "right", False),
+        ("machine", "", False),
+    ],
+)
+def test_random_tokens_are_checked_at_once(
+    file: Path, verified: list[str], user: str, token: str, let_in: bool
+) -> None:
+    write(file, alice=User(token_digest=digest_token("right")), machine=User(certificates=("m",)))
+    users = Users.load(file)
+    for answer in (users.answer_at_once(user, token), users.authenticate(user, token)):
+        assert answer == (Permission("alice") if let_in else NOT_RIGHT)
+    assert verified == []
+
+
+@pytest.mark.parametrize("user", ["new", "old", "nobody"])
+def test_in_a_file_of_both_kinds_all_logins_in_vain_are_alike(
+    file: Path, verified: list[str], user: str
+) -> None:
+    write(file, new=User(token_digest=digest_token("right")), old=User(token_hash=HASH))
+    users = Users.load(file)
+    assert users.answer_at_once("new", "right") == Permission("new")
+    assert verified == []
+    assert users.answer_at_once(user, "wrong") is None
+    assert users.authenticate(user, "wrong") == NOT_RIGHT
+    assert len(verified) == 1
+
+
+def test_a_token_that_was_right_is_known_at_once(file: Path) -> None:
+    write(file, alice=User(token_hash=HASH), B1=User(token_hash=HASH, link=True))
+    users = Users.load(file)
+    assert [users.is_preferred(name) for name in ("alice", "B1", "bob")] == [False, True, False]
+    assert users.answer_at_once("alice", "right") is None
+    assert users.authenticate("alice", "right") == Permission("alice")
+    assert users.answer_at_once("alice", "right") == Permission("alice")
+    assert users.is_preferred("alice")
+
+
+def test_nothing_is_answered_at_once_from_a_file_that_has_changed(file: Path) -> None:
+    write(file, alice=User(token_digest=digest_token("right")))
+    users = Users.load(file)
+    with changed_users(file) as changing:
+        changing["bob"] = User(token_digest=digest_token("bobs"))
+    assert users.answer_at_once("bob", "bobs") is None
+    assert users.authenticate("bob", "bobs") == Permission("bob")
+    assert users.answer_at_once("bob", "bobs") == Permission("bob")
 
 
 def test_only_the_first_login_costs(file: Path, verified: list[str]) -> None:
     write(file, alice=User(token_hash=HASH))
-    users = Users.load(file, SOFT)
+    users = Users.load(file)
     for _ in range(3):
         assert users.authenticate("alice", "right") == Permission("alice")
     assert len(verified) == 1
@@ -269,14 +324,14 @@ def test_only_the_first_login_costs(file: Path, verified: list[str]) -> None:
 
 def test_what_is_remembered_is_no_token(file: Path) -> None:
     write(file, alice=User(token_hash=HASH))
-    users = Users.load(file, SOFT)
+    users = Users.load(file)
     users.authenticate("alice", "right")
     assert "right" not in repr(vars(users))
 
 
 def test_a_renewed_token_ends_the_old_one(file: Path) -> None:
     write(file, alice=User(token_hash=HASH))
-    users = Users.load(file, SOFT)
+    users = Users.load(file)
     assert users.authenticate("alice", "right") == Permission("alice")
     with changed_users(file) as changing:
         changing["alice"] = User(token_hash=hash_token("newer", SOFT), link=True)
@@ -287,7 +342,7 @@ def test_a_renewed_token_ends_the_old_one(file: Path) -> None:
 
 def test_a_user_who_is_removed_is_out(file: Path) -> None:
     write(file, alice=User(token_hash=HASH))
-    users = Users.load(file, SOFT)
+    users = Users.load(file)
     assert users.authenticate("alice", "right") == Permission("alice")
     assert users.permission_of("alice") == Permission("alice")
     with changed_users(file) as changing:
@@ -300,7 +355,7 @@ def test_a_file_that_does_not_change_is_not_read(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(file, alice=User(token_hash=HASH))
-    users = Users.load(file, SOFT)
+    users = Users.load(file)
     monkeypatch.setattr(security, "read_users", lambda _: pytest.fail("read again"))
     assert not users.refresh()
     assert users.permission_of("alice") == Permission("alice")
@@ -308,7 +363,7 @@ def test_a_file_that_does_not_change_is_not_read(
 
 def test_a_change_that_cannot_be_read_changes_nothing(file: Path) -> None:
     write(file, alice=User(token_hash=HASH))
-    users = Users.load(file, SOFT)
+    users = Users.load(file)
     file.write_text("[users.alice\n")
     assert users.permission_of("alice") == Permission("alice")
     assert users.problem.startswith(f"{file}:1: column 13: Expected ']'")
@@ -328,8 +383,8 @@ LAST_DAY = datetime(2030, 6, 30, 23, 59, 59, tzinfo=UTC).timestamp()
 def test_the_last_day_is_in(file: Path, now: float, expired: bool) -> None:
     user = User(token_hash=HASH, expires=date(2030, 6, 30), certificates=("cn",))
     write(file, alice=user)
-    users = Users.load(file, SOFT, Clock(now))
-    answer = "'alice' expired on 2030-06-30" if expired else Permission("alice")
+    users = Users.load(file, Clock(now))
+    answer = "'alice' expired on 2030-06-30" if expired else Permission("alice", names=("cn",))
     assert users.authenticate("alice", "right") == answer
     assert users.permission_of_certificate(["cn"]) == answer
     assert users.permission_of("alice") == answer
@@ -340,7 +395,7 @@ def test_the_last_day_is_in(file: Path, now: float, expired: bool) -> None:
 def test_a_token_that_expires_while_it_is_remembered(file: Path) -> None:
     write(file, alice=User(token_hash=HASH, expires=date(2030, 6, 30)))
     clock = Clock(LAST_DAY)
-    users = Users.load(file, SOFT, clock)
+    users = Users.load(file, clock)
     assert users.authenticate("alice", "right") == Permission("alice")
     clock.now += 1
     assert users.authenticate("alice", "right") == "'alice' expired on 2030-06-30"
@@ -349,9 +404,9 @@ def test_a_token_that_expires_while_it_is_remembered(file: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "answer"),
     [
-        (["B1"], Permission("B1", link=True)),
-        (["x", "b1.example"], Permission("B1", link=True)),
-        (["B1", "b1.example"], Permission("B1", link=True)),
+        (["B1"], Permission("B1", link=True, names=("B1", "b1.example"))),
+        (["x", "b1.example"], Permission("B1", link=True, names=("B1", "b1.example"))),
+        (["B1", "b1.example"], Permission("B1", link=True, names=("B1", "b1.example"))),
         (["x"], "the certificate of 'x' stands for no user"),
         (["b1"], "the certificate of 'b1' stands for no user"),
         ([], "the certificate of nobody stands for no user"),
@@ -364,12 +419,12 @@ def test_certificates(file: Path, names: list[str], answer: Permission | str) ->
         B1=User(link=True, certificates=("B1", "b1.example")),
         desk=User(certificates=("desk",)),
     )
-    assert Users.load(file, SOFT).permission_of_certificate(names) == answer
+    assert Users.load(file).permission_of_certificate(names) == answer
 
 
 def test_the_name_of_a_user_is_no_certificate_by_itself(file: Path) -> None:
     write(file, alice=User(token_hash=HASH))
-    assert isinstance(Users.load(file, SOFT).permission_of_certificate(["alice"]), str)
+    assert isinstance(Users.load(file).permission_of_certificate(["alice"]), str)
 
 
 # --- refusals -------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ EXIT_NOT_ALLOWED = 1
 
 EXAMPLES = """\b
 A user publishes and subscribes to what its two filters cover: * is everything, no filter nothing.
-Its token is printed once, alone on standard output; the file keeps a hash. Brokers read the file
+Its token is printed once, alone on standard output; the file keeps a digest. Brokers read the file
 again when it changes.
 
 \b
@@ -93,7 +93,7 @@ def add(
     last = day(expires)
     token = security.new_token()
     user = security.User(
-        token_hash=security.hash_token(token, security.HARDNESS),
+        token_digest=security.digest_token(token),
         publish=publish,
         subscribe=subscribe,
         link=link,
@@ -120,12 +120,12 @@ def renew(
 
     last = day(expires)
     token = security.new_token()
-    token_hash = security.hash_token(token, security.HARDNESS)
+    digest = security.digest_token(token)
     with security.changed_users(file) as users:
         old = users.get(name)
         if old is None:
             raise unknown(file, name, users)
-        users[name] = replace(old, token_hash=token_hash, expires=last or old.expires)
+        users[name] = replace(old, token_digest=digest, token_hash="", expires=last or old.expires)
     show_token(name, token, json_)
 
 
@@ -227,7 +227,7 @@ def answer(permission: Permission, what: str, asked: Subscription, expired: str)
 
 
 def facts(name: str, known: Known) -> dict[str, Any]:
-    """A user, for programs. Nobody needs the hash."""
+    """A user, for programs. Nobody needs the digest."""
     user = known.user
     return {
         "principal": name,
@@ -237,7 +237,7 @@ def facts(name: str, known: Known) -> dict[str, Any]:
         "administer": user.administer,
         "expires": None if user.expires is None else user.expires.isoformat(),
         "certificates": list(user.certificates),
-        "token": bool(user.token_hash),
+        "token": bool(user.token_digest or user.token_hash),
     }
 
 

@@ -2,11 +2,14 @@
 
 A user of the file is a principal with what was granted to it. It proves who it is by a token, or by a
 certificate with one of the names that stand for it. A token is random, shown once when it is made, and kept
-only as its argon2 hash.
+only as its digest (BLAKE2b, with a salt). Nobody guesses 256 random bits, however fast one can try: so a
+login takes microseconds, right or wrong, and those in vain keep nobody waiting.
 
-Argon2 is slow on purpose. A process therefore remembers for each user which token was right, as a digest with
-a key that nobody outside of the process knows: only the first login costs. All other answers cost one
-argon2, whether there is such a user or not, and say the same, so that nobody learns who the users are.
+**Older files** have an argon2 hash instead, which is slow on purpose: for passwords that people choose. A
+process remembers for each such user which token was right, as a digest with a key that nobody outside of the
+process knows: only the first login costs. As long as there is one such user in the file, all logins in vain
+cost one argon2, whether there is such a user or not, and say the same, so that nobody learns who the users
+are. `logins` has them wait in turn. `roost users renew` gives a user a token of the new kind.
 
 Nothing here knows of asyncio; `Users` may be asked from several threads.
 """
@@ -14,9 +17,11 @@ Nothing here knows of asyncio; `Users` may be asked from several threads.
 from __future__ import annotations
 
 import base64
+import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 import sys
 import threading
@@ -46,16 +51,14 @@ from roost.runtime.toml_file import (
 
 PRINCIPAL_LENGTH_MAX = 256
 TOKEN_BYTES = 32
+SALT_BYTES = 16
+DIGEST_BYTES = 32
 # So that those who search for secrets that got lost know one.
 TOKEN_PREFIX = "roost_"
 
 
 class Hardness(Struct, frozen=True, kw_only=True):
-    """What a guess at a token costs.
-
-    The least that OWASP advises for passwords: tokens have 256 random bits, which nobody guesses, and every
-    login in vain costs the broker as much.
-    """
+    """What a guess at a token costs where the file has its hash: the least that OWASP advises."""
 
     time_cost: int = 2
     memory_kib: int = 19 * 1024
@@ -68,7 +71,8 @@ HARDNESS = Hardness()
 class User(Struct, frozen=True, kw_only=True):
     """A user as the file has it, in the table [users.PRINCIPAL]."""
 
-    token_hash: str = ""  # of argon2; without one, only a certificate will do
+    token_digest: str = ""  # without this or the next, only a certificate will do
+    token_hash: str = ""  # of argon2, as older files have it
     publish: str = ""  # a filter that covers what it may publish; "" is nothing, "*" everything
     subscribe: str = ""  # the same for what it may subscribe to
     link: bool = False  # it is a broker of the federation
@@ -88,8 +92,29 @@ def new_token() -> str:
     return TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
 
 
+def digest_token(token: str, salt: bytes = b"") -> str:
+    """What the users file keeps of a token; a salt only to compare with another.
+
+    >>> digest_token("roost_secret", bytes(16))[:56]
+    'blake2b:00000000000000000000000000000000:fdd0d4c4d4a0ff1'
+    """
+    salt = salt or secrets.token_bytes(SALT_BYTES)
+    digest = hashlib.blake2b(_bytes(token), key=salt, digest_size=DIGEST_BYTES).hexdigest()
+    return f"blake2b:{salt.hex()}:{digest}"
+
+
+_is_digest = re.compile(
+    f"blake2b:[0-9a-f]{{{2 * SALT_BYTES}}}:[0-9a-f]{{{2 * DIGEST_BYTES}}}", re.ASCII
+).fullmatch
+
+
+def _has_digest(token: str, digest: str) -> bool:
+    salt = bytes.fromhex(digest.split(":")[1])
+    return hmac.compare_digest(digest_token(token, salt), digest)
+
+
 def hash_token(token: str, hardness: Hardness = HARDNESS) -> str:
-    """What the users file keeps of a token."""
+    """What older users files keep of a token."""
     hasher = argon2.PasswordHasher(
         hardness.time_cost, hardness.memory_kib, hardness.parallelism, type=argon2.Type.ID
     )
@@ -108,10 +133,9 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _nobodys_hash(like: str, hardness: Hardness) -> str:
-    """A hash of no known token, as hard as another one, or as said if there is none."""
-    cost = f"m={hardness.memory_kib},t={hardness.time_cost},p={hardness.parallelism}"
-    head = like.rsplit("$", 2)[0] if like else f"$argon2id$v=19${cost}"
+def _nobodys_hash(like: str) -> str:
+    """A hash of no known token, as hard as another one."""
+    head = like.rsplit("$", 2)[0]
     salt, digest = (
         base64.b64encode(secrets.token_bytes(size)).decode().rstrip("=") for size in (16, 32)
     )
@@ -153,6 +177,9 @@ def users_of(file: TomlFile) -> dict[str, Known]:
             if owners.setdefault(name, principal) != principal:
                 what = f"the certificate {name!r} stands for {owners[name]!r} already"
                 file.refuse((*place, "certificates"), f"{what}; expected one user for each name")
+        if user.token_digest and not _is_digest(user.token_digest):
+            what = "token_digest is no digest; `roost users renew` makes a new one"
+            file.refuse((*place, "token_digest"), what)
         if user.token_hash:
             try:
                 argon2.extract_parameters(user.token_hash)
@@ -165,6 +192,7 @@ def users_of(file: TomlFile) -> dict[str, Known]:
             _filter(file, (*place, "subscribe"), user.subscribe),
             link=user.link,
             administer=user.administer,
+            names=user.certificates,
         )
         found[principal] = Known(user, permission)
     return found
@@ -223,7 +251,8 @@ class _Book(Struct, frozen=True):
 
     known: dict[str, Known]
     owners: dict[str, str]  # of names in certificates
-    nobodys_hash: str
+    nobodys_digest: str
+    nobodys_hash: str  # "" if nobody has a hash
 
 
 class Users:
@@ -234,11 +263,10 @@ class Users:
     may do who are already in.
     """
 
-    def __init__(self, path: Path, hardness: Hardness, clock: Callable[[], float]) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self.path = path
         self.revision = 0
         self.problem = ""
-        self._hardness = hardness
         self._clock = clock
         self._lock = threading.Lock()
         self._key = secrets.token_bytes(32)
@@ -248,11 +276,9 @@ class Users:
         self._book = self._read()
 
     @classmethod
-    def load(
-        cls, path: Path, hardness: Hardness = HARDNESS, clock: Callable[[], float] = time.time
-    ) -> Users:
+    def load(cls, path: Path, clock: Callable[[], float] = time.time) -> Users:
         """UserError, with the line, if the file cannot be read. The clock is in seconds since 1970."""
-        return cls(path, hardness, clock)
+        return cls(path, clock)
 
     def refresh(self) -> bool:
         """Reads the file if it has changed; whether anything is new."""
@@ -271,19 +297,47 @@ class Users:
             return True
 
     def authenticate(self, user: str, token: str) -> Permission | str:
-        """By a token. The first time takes tens of milliseconds of this thread."""
+        """By a token. Where the file has a hash, it may take tens of milliseconds of this thread."""
         self.refresh()
         book = self._book
+        answer = self._at_once(book, user, token)
+        if answer is not None:
+            return answer
         known = book.known.get(user)
         token_hash = (known and known.user.token_hash) or book.nobodys_hash
-        digest = hmac.digest(self._key, _bytes(token), "sha256")
-        right_hash, right_digest = self._verified.get(user, ("", b""))
-        if not (token_hash == right_hash and hmac.compare_digest(digest, right_digest)):
-            if not _is_right(token, token_hash) or known is None:
-                return NOT_RIGHT
-            self._verified[user] = (token_hash, digest)
-        assert known is not None
+        if not _is_right(token, token_hash) or known is None:
+            return NOT_RIGHT
+        self._verified[user] = (token_hash, self._digest(token))
         return self._unless_expired(known)
+
+    def answer_at_once(self, user: str, token: str) -> Permission | str | None:
+        """The same, if it takes neither argon2 nor reading the file anew; else None."""
+        if self._lock.locked() or self._state() != self._seen:
+            return None
+        return self._at_once(self._book, user, token)
+
+    def is_preferred(self, user: str) -> bool:
+        """A neighbour, or somebody who has been here: of whom it is more likely that they are right."""
+        known = self._book.known.get(user)
+        return known is not None and (known.user.link or user in self._verified)
+
+    def _at_once(self, book: _Book, user: str, token: str) -> Permission | str | None:
+        known = book.known.get(user)
+        digest = (known and known.user.token_digest) or book.nobodys_digest
+        if _has_digest(token, digest) and known is not None:
+            return self._unless_expired(known)
+        if not book.nobodys_hash:
+            return NOT_RIGHT
+        if known is not None and known.user.token_hash:
+            right_hash, right_digest = self._verified.get(user, ("", b""))
+            if known.user.token_hash == right_hash and hmac.compare_digest(
+                self._digest(token), right_digest
+            ):
+                return self._unless_expired(known)
+        return None
+
+    def _digest(self, token: str) -> bytes:
+        return hmac.digest(self._key, _bytes(token), "sha256")
 
     def permission_of_certificate(self, names: Iterable[str]) -> Permission | str:
         """By the names of a certificate that TLS has verified; see `tls.names_of_peer`."""
@@ -322,7 +376,8 @@ class Users:
         owners = {name: who for who, each in known.items() for name in each.user.certificates}
         hashes = [each.user.token_hash for each in known.values() if each.user.token_hash]
         like = max(sorted(set(hashes)), key=hashes.count, default="")
-        return _Book(known, owners, _nobodys_hash(like, self._hardness))
+        nobodys_hash = _nobodys_hash(like) if like else ""
+        return _Book(known, owners, digest_token(new_token()), nobodys_hash)
 
 
 def objection_to_day(known: Known, now_s: float) -> str:
