@@ -146,7 +146,8 @@ def test_not_the_protocol_at_all(said: bytes, looks_like: str, tmp_path: Path) -
         (b"\xc0", r"parcel: expected `array`, got `None`"),
         (b"\x92\x63\x00", r"parcel\.tag: invalid value 99; expected one of 1, 2, 3"),
         (b"\x93\x06\xa3eve\x05", r"Login\.token: expected `str`, got `int`"),
-        (b"\x95\x10\x01\x01\x00" + b"\x91" * 50_000, "nested too deeply; expected flat values"),
+        (b"\x95\x10\x01\x01\x00" + b"\x91" * 20_000, "nested too deeply; expected flat values"),
+        (bytes(25_089), "declares 25,089 bytes; at most 25,088 are allowed before a greeting"),
     ],
 )
 def test_bytes_that_are_no_parcel(body: bytes, reason: str, tmp_path: Path) -> None:
@@ -435,12 +436,15 @@ async def test_an_id_of_somebody_else(at: Live) -> None:
 
 
 @live(limits={"connections_max": 4})
-async def test_too_many_connections(at: Live) -> None:
-    peers = [await at.attached(f"eve~{number}") for number in range(2)]
-    one_more = await at.peer()
-    await refused(at, one_more, "there are 4 connections already")
-    await peers.pop().close()
-    await at.until(lambda: len(at.server._open) < 4)
+async def test_too_many_sessions(at: Live) -> None:
+    """One of the four slots is for those who have to say first who they are."""
+    peer = await at.attached("eve~1")
+    with pytest.raises(RefusedError, match="there are 3 sessions already") as refusal:
+        await at.attached("eve~2")
+    assert refusal.value.transient
+    logged(at, asked="connection", reason="there are 3 sessions already", principal="eve")
+    await peer.close()
+    await at.until(lambda: at.server.slots.count("session") < 3)
     await at.attached("eve~3")  # there is room again
 
 

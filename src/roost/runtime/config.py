@@ -181,6 +181,13 @@ class LimitsTable(Table, frozen=True, kw_only=True):
     idle_s: Annotated[
         Seconds, why("A connection that says nothing for so long is closed. 0: never.")
     ] = 0.0
+    keepalive_s: Annotated[
+        Seconds,
+        why(
+            "A peer that says nothing for so long is asked whether it is there, and closed as dead after"
+            " three times as long. 0: never; a peer that has lost its power is then never noticed."
+        ),
+    ] = 3.0
     publish_rate_max: Annotated[
         Rate,
         why("Events a second that a connection may publish; it is read no faster. 0: any number."),

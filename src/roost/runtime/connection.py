@@ -9,8 +9,12 @@ which the socket is not read at all.
 again `Relieved`; so what waits for a slow reader waits in the machine, under its bounds. One that reads
 nothing for too long is closed.
 
-**Strangers.** A peer has so long to say who it is, and to finish a frame it has begun; bytes that are no
-frames close the connection with a reason, and nothing else.
+**Strangers.** Until it has greeted, a connection is on the `doorstep`. A peer has so long to say who it is,
+and to finish a frame it has begun; bytes that are no frames close the connection with a reason, and nothing
+else.
+
+**Silence.** Peers of a version that knows it are asked whether they are there when nothing comes from them
+(`keepalive`), and answered when they ask; the machine sees nothing of either.
 """
 
 from __future__ import annotations
@@ -20,12 +24,31 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
 from roost.broker.events import Congested, Received, Relieved
-from roost.broker.messages import DATA, AttachRefused, Frame, Login, Parcel, Publication
-from roost.wire import PREFACE, Limits, StreamDecoder, WireError, encode
+from roost.broker.messages import (
+    ASKS_BACK,
+    DATA,
+    Attach,
+    AttachRefused,
+    Frame,
+    LinkHello,
+    Login,
+    Parcel,
+    Ping,
+    Pong,
+)
+from roost.runtime.keepalive import Keepalive, Verdict, set_options
+from roost.runtime.strangers import Arrival
+from roost.wire import PREFACE, StreamDecoder, WireError, encode
+from roost.wire.codec import size_of
 
 if TYPE_CHECKING:
+    from roost.runtime.doorstep import Doorstep
     from roost.runtime.server import BrokerServer
 
+# What drivers say to each other.
+ASIDE = frozenset((Ping, Pong))
+# What a parcel takes as objects, besides what its bytes do.
+PARCEL_BYTES = 500
 # Bytes of data that are held of a peer that is paused; its acknowledgements stand behind them.
 HELD_BYTES_MAX = 16_000_000
 # How long a peer may take to read what was written before its connection was closed.
@@ -35,30 +58,35 @@ LAST_WORDS_S = 5.0
 class SocketConnection(asyncio.Protocol):
     """One connection of a broker."""
 
-    def __init__(self, server: BrokerServer, limits: Limits, *, neighbour: str = "") -> None:
+    def __init__(self, server: BrokerServer, arrival: Arrival, *, neighbour: str = "") -> None:
         self.server = server
         self.shell = server.shell
         self.id = self.shell.new_id()
         self.out: list[bytes] = []
+        self.arrival = arrival
         self.neighbour = neighbour  # whom we dialled
-        self.greeted = bool(neighbour)  # a neighbour that we dial is who it is
-        self.since = self.heard_at = self.shell.loop.time()
+        self.greeted = False
+        # Since when the peer owes us a greeting.
+        self.since = arrival.since
+        self.heard_at = self.spoke_at = self.shell.loop.time()  # anything; anything of the protocol
         self.part_since: float | None = None  # a frame has begun to arrive
         self.congested_since: float | None = None
         self.address = ""
         self.principal = ""  # who it says it is
         self.transport: asyncio.Transport
-        self._decoder = StreamDecoder(limits)
-        self._is_deaf = False  # we have hung up
+        self.doorstep: Doorstep | None = None
+        self.is_deaf = False  # we have hung up
+        self.is_checking = False  # who it says it is
+        self._keepalive: Keepalive | None = None  # with those who answer
+        self._decoder = StreamDecoder(server.wire_limits)
         self._paused = False  # by the machine
-        self._checking = False  # who it says it is
         self._throttled = False
         self._held: deque[Parcel] = deque()
         self._held_bytes = 0
         self._not_reading = False
         self._rate_max = 0.0 if neighbour else server.config.limits.publish_rate_max
         self._credit = float(server.config.limits.publish_burst)
-        self._credited_at = self.since
+        self._credited_at = self.heard_at
 
     # --- asyncio's side -----------------------------------------------------------------------------
 
@@ -67,29 +95,43 @@ class SocketConnection(asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=self.server.config.limits.write_buffer_bytes)
         peer = transport.get_extra_info("peername")
         self.address = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
+        self.arrival.cut = self.cut
+        set_options(transport)
         self.transport.write(PREFACE)
         self.server.connected(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._is_deaf:
+        if self.is_deaf:
             return
-        self.heard_at = self.shell.loop.time()
+        now = self.heard_at = self.shell.loop.time()
         try:
             parcels = self._decoder.feed(data)
         except WireError as error:
-            if error.parcels:
-                self._take(list(error.parcels))
+            parcels = self._without_aside(list(error.parcels))
+            if parcels:
+                self._take(parcels)
             self.refuse(str(error))
             return
         if self._decoder.has_part:
             if self.part_since is None or parcels:
-                self.part_since = self.heard_at
+                self.part_since = now
         else:
             self.part_since = None
         if parcels:
+            if not ASIDE.isdisjoint(map(type, parcels)):
+                parcels = self._without_aside(parcels)
+                if not parcels:
+                    return
+            self.spoke_at = now
             self._take(parcels)
 
+    def decode(self, data: bytes) -> list[Parcel]:
+        """What these bytes complete, of what comes ahead of a greeting."""
+        self.heard_at = self.shell.loop.time()
+        return self._decoder.feed(data)
+
     def connection_lost(self, error: Exception | None) -> None:
+        self.is_deaf = True
         self.server.disconnected(self)
         self.shell.closed(self, str(error) if error else "the other end has closed it")
 
@@ -104,18 +146,7 @@ class SocketConnection(asyncio.Protocol):
     # --- reading ------------------------------------------------------------------------------------
 
     def _take(self, parcels: list[Parcel]) -> None:
-        if self.neighbour and type(parcels[0]) is AttachRefused:
-            self.server.turned_away(self.neighbour, parcels[0].reason)
-            self.transport.close()
-            return
-        if not self.greeted and not self._checking:
-            if type(parcels[0]) is Login:
-                self._log_in(cast(Login, parcels.pop(0)))
-            else:
-                self.greeted = True
-        if self._checking:
-            self._hold(parcels)
-        elif self._paused or self._held:  # what was held goes first
+        if self._paused or self._held:  # what was held goes first
             self._hold([p for p in parcels if _is_data(p)])
             self._pass_on([p for p in parcels if not _is_data(p)])
         else:
@@ -130,13 +161,16 @@ class SocketConnection(asyncio.Protocol):
 
     def _hold(self, parcels: list[Parcel]) -> None:
         self._held.extend(parcels)
-        self._held_bytes += sum(map(_size, parcels))
+        self._held_bytes += sum(map(size_of, parcels)) + PARCEL_BYTES * len(parcels)
         self.read_or_not()
 
     def read_or_not(self) -> None:
         """Read the socket, unless something speaks against it."""
-        not_reading = not self._is_deaf and (
-            self._throttled or self.server.choked or self._held_bytes > HELD_BYTES_MAX
+        not_reading = not self.is_deaf and (
+            self._throttled
+            or self.server.choked
+            or self._held_bytes > HELD_BYTES_MAX
+            or (not self.greeted and self.doorstep is not None and self.doorstep.is_full)
         )
         if not_reading != self._not_reading and not self.transport.is_closing():
             self._not_reading = not_reading
@@ -157,7 +191,7 @@ class SocketConnection(asyncio.Protocol):
         self.shell.loop.call_soon(self._let_go)
 
     def _let_go(self) -> None:
-        if self._paused or self._checking or not self._held:
+        if self._paused or not self._held:
             return
         held, self._held, self._held_bytes = list(self._held), deque(), 0
         self._pass_on(held)
@@ -181,24 +215,86 @@ class SocketConnection(asyncio.Protocol):
 
     # --- who it is ----------------------------------------------------------------------------------
 
-    def _log_in(self, login: Login) -> None:
-        self._checking = True
+    def log_in(self, login: Login) -> None:
+        self.is_checking = self.arrival.is_busy = True
+        self.principal = login.user
         self.server.check_login(self, login)
 
     def checked(self, objection: str) -> None:
         """What it says has been checked."""
-        self._checking = False
-        self.greeted = True
+        self.is_checking = self.arrival.is_busy = False
         if objection:
             self.refuse(objection)
+            return
+        self.since = self.shell.loop.time()  # the time it took was ours
+        if self.doorstep is not None:
+            self.doorstep.go_on()
+
+    def greeted_with(self, parcel: Parcel) -> bool:
+        """The first that it says that is not for us but for the machine. False: it is not to go on."""
+        if self.neighbour and type(parcel) is AttachRefused:
+            self.server.turned_away(self.neighbour, parcel.reason)
+            self.transport.close()
+            return False
+        if objection := self.server.objection_to(self, parcel):
+            self.refuse(objection, transient=True)
+            return False
+        self.greeted = True
+        self.spoke_at = self.heard_at
+        if isinstance(parcel, Attach | LinkHello) and parcel.version >= ASKS_BACK:
+            self._keepalive = Keepalive(self.server.config.limits.keepalive_s, self.heard_at)
+            if type(parcel) is Attach:
+                # A client hears no version of ours. So it knows that we answer, too.
+                self.transport.write(encode(Ping(0)))
+        self._pass_on([parcel])
+        return not self.is_deaf
+
+    # --- time ---------------------------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Whether it has taken too long for something."""
+        limits, part = self.server.config.limits, self.part_since
+        if self.is_deaf:
+            return
+        if self.congested_since is not None and now - self.congested_since > limits.stalled_s:
+            self.abort(f"it has read nothing for {limits.stalled_s:g} s")
+        elif not self.greeted:
+            if not self.is_checking and now - self.since > limits.greeting_s:
+                self._no_greeting(f"no greeting came within {limits.greeting_s:g} s")
+        elif part is not None and now - part > limits.frame_s:
+            self.refuse(f"a frame took longer than {limits.frame_s:g} s", transient=True)
+        elif limits.idle_s and now - self.spoke_at > limits.idle_s:
+            self.refuse(f"nothing was heard for {limits.idle_s:g} s", transient=True)
+        elif self._keepalive is not None:
+            verdict = self._keepalive.look(
+                now, self.heard_at, can_hear=not self._not_reading, can_see=part is None
+            )
+            if verdict is Verdict.DEAD:
+                self.abort(f"nothing was heard for {self._keepalive.dead_after_s:g} s")
+            elif verdict is Verdict.ASK and self.congested_since is None:
+                self.transport.write(encode(Ping(0)))
+
+    def _no_greeting(self, reason: str) -> None:
+        if self.neighbour:
+            self.server.turned_away(self.neighbour, reason)
+            self.shell.closed(self, reason)
+            self.transport.abort()
         else:
-            self._let_go()
+            self.refuse(reason, transient=True)
+
+    def _without_aside(self, parcels: list[Parcel]) -> list[Parcel]:
+        """Those that are for the machine; the others are for us."""
+        asked = [p for p in parcels if type(p) is Ping]
+        # Of many, the last will do; and one who does not read answers is not given more of them.
+        if asked and self.congested_since is None and not self.transport.is_closing():
+            self.transport.write(encode(Pong(asked[-1].number)))
+        return [p for p in parcels if type(p) not in ASIDE]
 
     # --- writing ------------------------------------------------------------------------------------
 
     def flush(self) -> None:
         out, self.out = self.out, []
-        if out and not self._is_deaf and not self.transport.is_closing():
+        if out and not self.is_deaf and not self.transport.is_closing():
             data = b"".join(out)
             self.shell.bytes_out += len(data)
             self.transport.write(data)
@@ -213,7 +309,8 @@ class SocketConnection(asyncio.Protocol):
         To close with something unread would make the system throw away what we have written, the reason
         among it. So the rest of what the peer says is read, and not heard.
         """
-        self._is_deaf = True
+        self.is_deaf = True
+        self.server.hung_up(self)
         if self.transport.can_write_eof() and not self.transport.is_closing():
             self.transport.write_eof()
             self.read_or_not()
@@ -222,14 +319,23 @@ class SocketConnection(asyncio.Protocol):
         within_s = min(LAST_WORDS_S, self.server.config.limits.stalled_s)
         self.shell.loop.call_later(within_s, self.transport.abort)
 
-    def refuse(self, reason: str) -> None:
-        """Say why, as well as can be said, and hang up."""
-        if not self._is_deaf and not self.transport.is_closing():
+    def refuse(self, reason: str, *, transient: bool = False) -> None:
+        """Say why, as well as can be said, and hang up. Transient: it may try again."""
+        if not self.is_deaf and not self.transport.is_closing():
             self.server.refused(self.id, "connection", reason)
             self.flush()
-            self.transport.write(encode(AttachRefused(reason)))
+            self.transport.write(encode(AttachRefused(reason, transient=transient)))
             self._hang_up()
         self.shell.closed(self, reason)
+
+    def cut(self, reason: str) -> None:
+        """Its place is needed: at once, whether it hears why or not."""
+        if not self.is_deaf and not self.transport.is_closing():
+            self.server.refused(self.id, "connection", reason)
+            self.transport.write(encode(AttachRefused(reason, transient=True)))
+        self.is_deaf = True
+        self.shell.closed(self, reason)
+        self.transport.abort()
 
     def abort(self, reason: str) -> None:
         """Without waiting for what was written: the peer does not read."""
@@ -240,9 +346,3 @@ class SocketConnection(asyncio.Protocol):
 
 def _is_data(parcel: Any) -> bool:
     return type(parcel) is Frame and parcel.priority == DATA
-
-
-def _size(parcel: Parcel) -> int:
-    if type(parcel) is Frame and type(parcel.message) is Publication:
-        return len(parcel.message.encoded)
-    return 100

@@ -2,7 +2,7 @@
 
 For whoever wants to say just this to a broker and hear just what it answers, right or wrong. Frames that it
 says are numbered in order, unless it is told to say others, and deliveries are acknowledged only when it is
-told to.
+told to. Whether it is there is answered whenever it hears anything, unless it is told to be mute.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from roost.broker.messages import (
     Login,
     Message,
     Parcel,
+    Ping,
+    Pong,
     Publication,
     Subscribe,
     priority_of,
@@ -39,7 +41,11 @@ T = TypeVar("T")
 
 
 class RefusedError(Exception):
-    """The broker does not want this connection; its reason."""
+    """The broker does not want this connection; its reason, and whether it may be otherwise before long."""
+
+    def __init__(self, reason: str, transient: bool = False) -> None:
+        super().__init__(reason)
+        self.transient = transient
 
 
 class PlainPeer:
@@ -55,6 +61,8 @@ class PlainPeer:
         self.sent = [0, 0]  # the last number of each class
         self.received = [0, 0]
         self.published = 0
+        self.pinged = 0  # by the broker
+        self.is_mute = False
         self._reader = reader
         self._writer = writer
         self._decoder = StreamDecoder(limits)
@@ -115,7 +123,13 @@ class PlainPeer:
                 return None
             if not data:
                 return None
-            self._heard.extend(self._decoder.feed(data))
+            for parcel in self._decoder.feed(data):
+                if type(parcel) is Ping:
+                    self.pinged += 1
+                    if not self.is_mute:
+                        self.put(Pong(parcel.number))
+                else:
+                    self._heard.append(parcel)
         parcel = self._heard.popleft()
         if isinstance(parcel, Frame):
             self.received[parcel.priority] = parcel.sequence
@@ -132,7 +146,7 @@ class PlainPeer:
                 if isinstance(said, kind):
                     return said
                 if isinstance(said, AttachRefused):
-                    raise RefusedError(said.reason)
+                    raise RefusedError(said.reason, said.transient)
 
     async def acknowledged(self, within_s: float = PATIENCE_S) -> None:
         """Wait until the broker has all that was said."""

@@ -12,12 +12,11 @@ reading, until the store works again.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import secrets
 import socket
+import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,18 +34,25 @@ from roost.broker.events import (
     Started,
     StoreFilled,
 )
-from roost.broker.messages import Login
+from roost.broker.messages import LinkHello, Login, Parcel
 from roost.broker.module import ModuleState
+from roost.broker.permissions import Permission
 from roost.errors import UserError
 from roost.runtime.config import ServerConfig, address_of, broker_config, limits_of, login_of
 from roost.runtime.connection import SocketConnection
+from roost.runtime.descriptors import connections_possible, raise_limit
+from roost.runtime.doorstep import READ_BYTES, Doorstep
+from roost.runtime.listener import EVERYWHERE, Listener
 from roost.runtime.loads import LoadMeter, load_dict
 from roost.runtime.log import EventLog
+from roost.runtime.logins import Logins
 from roost.runtime.optimisers import Optimisers
 from roost.runtime.recorder import Recorder
 from roost.runtime.security import RefusalLog, Users
 from roost.runtime.shell import Shell
 from roost.runtime.store import Store
+from roost.runtime.strangers import Arrival, Slots
+from roost.runtime.tasks import Tasks
 from roost.runtime.tls import client_context, names_of_peer, server_context, tell_failures
 from roost.runtime.watch import Watch
 from roost.wire import encode
@@ -59,8 +65,6 @@ STORE_NAME = "roost.db"
 BACKLOG_BYTES_MAX = 64_000_000
 # How often connections are looked at that may have stayed too long.
 SWEEP_S = 0.5
-# All addresses, of both kinds.
-EVERYWHERE = ("0.0.0.0", "::")
 DRAIN_S = 10.0
 DIAL_S = 10.0
 
@@ -81,22 +85,26 @@ class BrokerServer:
         self.started_at = time.time()
         self.choked = False  # the store can't follow: nobody is read
         self.refusals = 0
-        self._limits = limits_of(config)
+        self.tasks = Tasks(self.name)
+        self.wire_limits = limits_of(config)
+        self.doorstep_buffer = memoryview(bytearray(READ_BYTES))
+        self.slots = Slots(config.limits.connections_max)
         self._login = login_of(config)
         self._users = Users.load(Path(config.security.users)) if config.security.enabled else None
         self._users_revision = 0
         self.log = log or EventLog(config.log, self.name, aloud=False)
         self.watch = Watch(self, self.log, config_file)
         self._refusal_log = RefusalLog(config.security.refusals, self.log.refusals)
-        self._login_threads = ThreadPoolExecutor(1, "login")
+        self._logins = (
+            None if self._users is None else Logins(self._users, self.tasks, self._answered)
+        )
         self._server_tls = server_context(config.tls) if config.tls.certificate else None
         if self._server_tls is not None:
             tell_failures(self._server_tls, lambda why: self.refused(0, "connection", why))
         self._client_tls = client_context(config.tls) if config.tls.certificate else None
         self._store: Store | None = None
-        self._server: asyncio.Server | None = None
+        self._listener: Listener | None = None
         self._open: dict[int, SocketConnection] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
         self._meter = LoadMeter()
         self._begun = False
         self._stopping = False
@@ -148,25 +156,24 @@ class BrokerServer:
 
     async def _listen(self) -> None:
         """From here on others can reach us."""
-        loop = asyncio.get_running_loop()
-        try:
-            self._server = await loop.create_server(
-                lambda: SocketConnection(self, self._limits),
-                None if self.host in EVERYWHERE else self.host,
-                self.port,
-                ssl=self._server_tls,
-                ssl_handshake_timeout=self.config.limits.greeting_s if self._server_tls else None,
-                backlog=1024,
+        raise_limit(self.config.limits.connections_max)
+        most = min(self.config.limits.connections_max, connections_possible())
+        if most < self.config.limits.connections_max:
+            print(
+                f"{self.name}: the system allows for {most:,} connections only, by its limit of open files",
+                file=sys.stderr,
+                flush=True,
             )
-        except OSError as error:
-            raise UserError(
-                f"can't listen on {self.host}:{self.port}: {error.strerror or error}"
-            ) from None
-        self.port = self._server.sockets[0].getsockname()[1]
+        self.slots = Slots(most)
+        self._listener = Listener(self, self._server_tls)
+        self.port = await self._listener.listen(self.host, self.port)
         self.shell.machine.address = self._address()
         if self.config.trace.folder:
             self.recorder.begin(Path(self.config.trace.folder), self.shell)
-        self._spawn(self._sweep())
+        self.tasks.repeat("looking after connections", self._look, self._look_every_s)
+        self.tasks.repeat("sampling the load", self._sample, lambda: SWEEP_S)
+        if self._users is not None:
+            self.tasks.repeat("reading the users file", self._read_users, lambda: SWEEP_S)
         if self.config.admin.port >= 0:
             from roost.runtime.admin import Admin  # noqa: PLC0415 (a web server takes its time)
 
@@ -201,17 +208,15 @@ class BrokerServer:
         self.watch.stopping()
         if self.admin is not None:
             await self.admin.stop()
-        if self._server is not None:
-            self._server.close()
+        if self._listener is not None:
+            self._listener.close()
         self.choked = True
         for connection in self._open.values():
             connection.read_or_not()
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline and self._unfinished():
             await asyncio.sleep(0.01)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.tasks.end()
         self.shell.stop()
         for connection in list(self._open.values()):
             connection.transport.close()
@@ -223,22 +228,17 @@ class BrokerServer:
             self.recorder.end()
             self._refusal_log.close()
             self.watch.stopped()
-            self._login_threads.shutdown(wait=False)
+            if self._logins is not None:
+                self._logins.close()
 
     def _unfinished(self) -> bool:
         if self.shell.machine.waiting_for_store:
             return True
         return any(c.transport.get_write_buffer_size() for c in self._open.values())
 
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     # --- connections --------------------------------------------------------------------------------
 
     def connected(self, connection: SocketConnection) -> None:
-        limits = self.config.limits
         self._open[connection.id] = connection
         if connection.neighbour:
             if self._login is not None:
@@ -248,10 +248,7 @@ class BrokerServer:
             return
         self.shell.accepted(connection)
         if self._stopping:
-            connection.refuse("the broker is about to stop")
-            return
-        if len(self._open) > limits.connections_max:
-            connection.refuse(f"there are {limits.connections_max:,} connections already")
+            connection.refuse("the broker is about to stop", transient=True)
             return
         if self.choked:
             connection.read_or_not()
@@ -262,22 +259,35 @@ class BrokerServer:
                 connection.principal = answer.principal
                 self.shell.handle(Identified(connection.id, answer))
 
+    def hung_up(self, connection: SocketConnection) -> None:
+        """It may still read why."""
+        self.slots.put(connection.arrival, "leaving")
+        if self._logins is not None and connection.is_checking:
+            self._logins.forget(connection)
+
     def disconnected(self, connection: SocketConnection) -> None:
+        self.hung_up(connection)
+        self.slots.put(connection.arrival, "gone")
         self._open.pop(connection.id, None)
+
+    def objection_to(self, connection: SocketConnection, greeting: Parcel) -> str:
+        """To one more who greets; "" if there is room. From then on it is no stranger."""
+        permission = self.shell.machine.permissions.get(connection.id)
+        administers = permission is not None and permission.administer
+        objection = self.slots.objection_to(greeting, administers=administers)
+        if not objection:
+            kind = type(greeting)
+            self.slots.put(connection.arrival, "link" if kind is LinkHello else "session")
+        return objection
 
     def check_login(self, connection: SocketConnection, login: Login) -> None:
         """Find out whether it is who it says, without keeping anybody waiting."""
-        if self._users is None:
+        if self._logins is None:
             connection.checked("")
         else:
-            self._spawn(self._check_login(connection, login, self._users))
+            self._logins.check(connection, login)
 
-    async def _check_login(self, connection: SocketConnection, login: Login, users: Users) -> None:
-        # Not in the pool of others: whoever guesses tokens keeps only those waiting who log in.
-        answer = await self.shell.loop.run_in_executor(
-            self._login_threads, users.authenticate, login.user, login.token
-        )
-        connection.principal = login.user
+    def _answered(self, connection: SocketConnection, answer: Permission | str) -> None:
         if isinstance(answer, str):
             connection.checked(answer)
         else:
@@ -306,34 +316,43 @@ class BrokerServer:
             reason,
         )
 
-    async def _sweep(self) -> None:
-        """End connections that take too long, and sample the load."""
-        while True:
-            await asyncio.sleep(SWEEP_S)
-            now, limits = self.shell.loop.time(), self.config.limits
-            for connection in list(self._open.values()):
-                part, congested = connection.part_since, connection.congested_since
-                if congested is not None and now - congested > limits.stalled_s:
-                    connection.abort(f"it has read nothing for {limits.stalled_s:g} s")
-                elif not connection.greeted and now - connection.since > limits.greeting_s:
-                    connection.refuse(f"no greeting came within {limits.greeting_s:g} s")
-                elif part is not None and now - part > limits.frame_s:
-                    connection.refuse(f"a frame took longer than {limits.frame_s:g} s")
-                elif limits.idle_s and now - connection.heard_at > limits.idle_s:
-                    connection.refuse(f"nothing was heard for {limits.idle_s:g} s")
-            if self._users is not None:
-                await asyncio.to_thread(self._users.refresh)
-                # Not whether that found anything: somebody who logged in may have been first.
-                if self._users.revision != self._users_revision:
-                    self._users_revision = self._users.revision
-                    self._ask_again(self._users)
-            self.watch.look()
-            load = self._meter.sample(self.shell)
-            if load is not None:
-                self.shell.handle(LoadSampled(load))
-                self.recorder.loaded(self.shell, load)
-                if self.recorder.has_failed:
-                    self.recorder.end(self.shell)
+    def refused_address(self, address: str, reason: str) -> None:
+        """Somebody who is not let in at all."""
+        self.refusals += 1
+        self._refusal_log.add(address, "", "connection", reason)
+
+    # --- again and again ----------------------------------------------------------------------------
+
+    def _look_every_s(self) -> float:
+        keepalive_s = self.config.limits.keepalive_s
+        return min(SWEEP_S, keepalive_s / 2) if keepalive_s else SWEEP_S
+
+    async def _look(self) -> None:
+        """End connections that take too long."""
+        now = self.shell.loop.time()
+        for connection in list(self._open.values()):
+            try:
+                connection.look(now)
+            except Exception as error:
+                self.tasks.failed("looking after a connection", error)
+                connection.transport.abort()
+
+    async def _read_users(self) -> None:
+        assert self._users is not None
+        await asyncio.to_thread(self._users.refresh)
+        # Not whether that found anything: somebody who logged in may have been first.
+        if self._users.revision != self._users_revision:
+            self._users_revision = self._users.revision
+            self._ask_again(self._users)
+
+    async def _sample(self) -> None:
+        self.watch.look()
+        load = self._meter.sample(self.shell)
+        if load is not None:
+            self.shell.handle(LoadSampled(load))
+            self.recorder.loaded(self.shell, load)
+            if self.recorder.has_failed:
+                self.recorder.end(self.shell)
 
     def turned_away(self, neighbour: str, reason: str) -> None:
         """A neighbour that we dialled does not want us."""
@@ -342,25 +361,25 @@ class BrokerServer:
     # --- neighbours ---------------------------------------------------------------------------------
 
     def _dial(self, neighbour: str) -> None:
-        self._spawn(self._dial_now(neighbour))
+        self.tasks.spawn(f"dialling {neighbour}", self._dial_now(neighbour))
 
     async def _dial_now(self, neighbour: str) -> None:
         host, port = address_of(self.config.links.neighbours[neighbour])
+        arrival = Arrival(host, self.shell.loop.time())
         reason = "it does not answer"
-        with contextlib.suppress(TimeoutError):
-            try:
-                await asyncio.wait_for(
-                    self.shell.loop.create_connection(
-                        lambda: SocketConnection(self, self._limits, neighbour=neighbour),
-                        host,
-                        port,
-                        ssl=self._client_tls,
-                    ),
-                    DIAL_S,
+        try:
+            async with asyncio.timeout(DIAL_S):
+                await self.shell.loop.create_connection(
+                    lambda: Doorstep(SocketConnection(self, arrival, neighbour=neighbour)),
+                    host,
+                    port,
+                    ssl=self._client_tls,
                 )
-                return
-            except OSError as error:
-                reason = str(error)
+            return
+        except TimeoutError:
+            pass
+        except OSError as error:
+            reason = str(error)
         self.watch.unreachable(neighbour, reason)
         self.shell.handle(LinkRefused(neighbour, reason))
 
@@ -404,6 +423,7 @@ class BrokerServer:
             "store": self._store.trouble if self._store is not None else "",
             "trace": self.recorder.trouble,
             "users": self._users.problem if self._users is not None else "",
+            "tasks": self.tasks.trouble(),
         }
 
     def trouble(self) -> str:
