@@ -134,7 +134,8 @@ class Client:
 
     def _dialler(self, target: Target) -> Dials:
         if target.memory is None:
-            return Dialler(target, self._options.tls, self._options.failover_s)
+            options = self._options
+            return Dialler(target, options.tls, options.failover_s, options.keepalive_s)
         # It brings the broker along, which takes its time to load.
         from roost.client.memory import MemoryBroker, MemoryDialler  # noqa: PLC0415
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from roost.client.client import Client, State
+from roost.client.connection import KEEPALIVE_S
 from roost.client.dialling import Tls
 from roost.client.options import Options
 from roost.client.sync import SyncClient
@@ -24,6 +25,7 @@ def connect(
     timeout_s: float = 10.0,
     settle_s: float = 5.0,
     failover_s: float = 2.0,
+    keepalive_s: float = KEEPALIVE_S,
     pending_max: int = 10_000,
     pending_bytes_max: int = 64_000_000,
     buffer_max: int = 10_000,
@@ -41,6 +43,7 @@ def connect(
     | `timeout_s` | how long connecting, leaving and `ready` may take |
     | `settle_s` | how long events wait, at most, until all brokers know of a new advertisement |
     | `failover_s` | how long to dial the broker that has the session before another gets its turn |
+    | `keepalive_s` | a broker that is silent for so long is asked, and given up after three times that; 0: not |
     | `pending_max`, `pending_bytes_max` | what may be on its way, above which `publish` waits |
     | `buffer_max` | how many events of a subscription may wait to be read |
     | `limits` | what an event may hold; only if the brokers' limits are not the usual ones |
@@ -57,6 +60,8 @@ def connect(
     >>> asyncio.run(main())
     400000
     """
+    if keepalive_s < 0:
+        raise ValueError(f"keepalive_s is {keepalive_s}; expected 0 or more")
     for what, have in (("pending_max", pending_max), ("pending_bytes_max", pending_bytes_max)):
         if have < 1:
             raise ValueError(f"{what} is {have}; expected 1 or more")
@@ -68,6 +73,7 @@ def connect(
             timeout_s=timeout_s,
             settle_s=settle_s,
             failover_s=failover_s,
+            keepalive_s=keepalive_s,
             pending_max=pending_max,
             pending_bytes_max=pending_bytes_max,
             buffer_max=buffer_max,
@@ -88,6 +94,7 @@ def connect_sync(
     timeout_s: float = 10.0,
     settle_s: float = 5.0,
     failover_s: float = 2.0,
+    keepalive_s: float = KEEPALIVE_S,
     pending_max: int = 10_000,
     pending_bytes_max: int = 64_000_000,
     buffer_max: int = 10_000,
@@ -117,6 +124,7 @@ def connect_sync(
             timeout_s=timeout_s,
             settle_s=settle_s,
             failover_s=failover_s,
+            keepalive_s=keepalive_s,
             pending_max=pending_max,
             pending_bytes_max=pending_bytes_max,
             buffer_max=buffer_max,

@@ -3,14 +3,20 @@
 Everything that one turn of the event loop wants to say goes out in one write at the end of the turn, or
 earlier if it has become much: a publisher that never lets the loop run is heard all the same. The transport
 is a socket's, with or without TLS, or one inside this process (`memory`).
+
+A broker that has been reached has so long to answer the greeting. After that, one that says nothing is asked
+whether it is there (`keepalive`), if it knows such questions: it does if it has asked one itself, as brokers
+do that are new enough, right at the beginning. The machine sees nothing of all that.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from roost.broker.messages import Login, Parcel
+from roost.broker.messages import Attached, Login, Parcel, Ping, Pong
+from roost.runtime.keepalive import Keepalive, Verdict, set_options
 from roost.wire import PREFACE, StreamDecoder, WireError, encode
 from roost.wire.limits import NO_LIMITS
 
@@ -21,12 +27,26 @@ if TYPE_CHECKING:
 WRITE_BYTES = 1 << 16
 # Bytes that the broker has not taken, above which publishers wait.
 WRITE_BUFFER_BYTES = 1 << 20
+# How long a broker may take to answer a greeting.
+GREETING_S = 5.0
+# A broker that says nothing for so long is asked whether it is there; after three times as long it is not.
+KEEPALIVE_S = 3.0
+
+ASIDE = frozenset((Ping, Pong))
 
 
 class Connection(asyncio.Protocol):
     """One connection of a client."""
 
-    def __init__(self, line: Line, login: Login | None, broker: str) -> None:
+    def __init__(
+        self,
+        line: Line,
+        login: Login | None,
+        broker: str,
+        *,
+        keepalive_s: float = KEEPALIVE_S,
+        greeting_s: float = GREETING_S,
+    ) -> None:
         self.line = line
         self._broker = broker  # as the machine calls it
         self.id = line.new_id()
@@ -39,6 +59,12 @@ class Connection(asyncio.Protocol):
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._reason = ""
+        self._is_greeted = False
+        self._greeting_s = greeting_s
+        self._keepalive_s = keepalive_s
+        self._keepalive: Keepalive | None = None
+        self._heard_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
     # --- asyncio's side -----------------------------------------------------------------------------
 
@@ -46,20 +72,26 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         login = b"" if self._login is None else encode(self._login)
+        set_options(transport)
         self.transport.write(PREFACE + login)
+        self._timer = self.line.loop.call_later(self._greeting_s, self._not_greeted)
         self.line.opened(self, self._broker)
 
     def data_received(self, data: bytes) -> None:
+        self._heard_at = self.line.loop.time()
         try:
-            parcels = self._decoder.feed(data)
+            parcels: Sequence[Parcel] = self._decoder.feed(data)
         except WireError as error:
-            self.line.received(self, list(error.parcels))
+            self.line.received(self, self._without_aside(error.parcels))
             self.close(f"the broker sent what is no message: {error}")
             return
+        if not self._is_greeted or not ASIDE.isdisjoint(map(type, parcels)):
+            parcels = self._without_aside(parcels)
         if parcels:
             self.line.received(self, parcels)
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._set_timer(None)
         if not self.lost.done():
             self.lost.set_result(None)
         said = str(error) if error else "the broker closed the connection"
@@ -71,6 +103,56 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.congested = False
         self.line.progressed()
+
+    # --- whether the broker is there ----------------------------------------------------------------
+
+    def _without_aside(self, parcels: Sequence[Parcel]) -> list[Parcel]:
+        """Those that are for the machine; the others are for us."""
+        rest: list[Parcel] = []
+        for parcel in parcels:
+            if type(parcel) is Ping:
+                self.send(Pong(parcel.number))
+                if self._keepalive is None:
+                    self._keepalive = Keepalive(self._keepalive_s, self._heard_at)
+            elif type(parcel) is not Pong or not self._is_greeted:
+                rest.append(parcel)  # ahead of a greeting, a Pong answers the machine
+                self._is_greeted = self._is_greeted or type(parcel) is Attached
+        if self._is_greeted and self._keepalive is not None and self._keepalive_s:
+            self._look_later()
+        elif self._is_greeted:
+            self._set_timer(None)
+        return rest
+
+    def _not_greeted(self) -> None:
+        self._cut(f"the broker did not answer the greeting within {self._greeting_s:g} s")
+
+    def _look_later(self) -> None:
+        self._set_timer(self.line.loop.call_later(self._keepalive_s / 2, self._look))
+
+    def _look(self) -> None:
+        if self.transport.is_closing() or self._keepalive is None:
+            return
+        verdict = self._keepalive.look(
+            self.line.loop.time(),
+            self._heard_at,
+            can_hear=self.transport.is_reading(),
+            can_see=not self._decoder.has_part,
+        )
+        if verdict is Verdict.DEAD:
+            self._cut(f"nothing was heard for {self._keepalive.dead_after_s:g} s")
+            return
+        if verdict is Verdict.ASK and not self.congested:
+            self.send(Ping(0))
+        self._look_later()
+
+    def _cut(self, reason: str) -> None:
+        self._reason = reason
+        self.abort()
+
+    def _set_timer(self, timer: asyncio.TimerHandle | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = timer
 
     # --- the line's side ----------------------------------------------------------------------------
 
@@ -105,5 +187,5 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """At once, whatever waits to be written."""
-        self._out = []
+        self._out, self._out_bytes = [], 0
         self.transport.abort()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from roost.broker.messages import Login
-from roost.client.connection import Connection
+from roost.client.connection import KEEPALIVE_S, Connection
 from roost.client.errors import ClientError
 from roost.client.url import Target, address_of, shown
 
@@ -49,9 +49,16 @@ class DialError(Exception):
 class Dialler:
     """Makes connections to the brokers of a target."""
 
-    def __init__(self, target: Target, tls: ssl.SSLContext | Tls | None, failover_s: float) -> None:
+    def __init__(
+        self,
+        target: Target,
+        tls: ssl.SSLContext | Tls | None,
+        failover_s: float,
+        keepalive_s: float = KEEPALIVE_S,
+    ) -> None:
         self._target = target
         self._failover_s = failover_s
+        self._keepalive_s = keepalive_s
         self._context = _context_of(target, tls)
         self._login = Login(target.user, target.token) if target.token else None
         self._current: tuple[str, int] | None = None  # whose session it is
@@ -100,7 +107,9 @@ class Dialler:
 
     async def _connect(self, line: Line, address: tuple[str, int], broker: str) -> None:
         await line.loop.create_connection(
-            lambda: Connection(line, self._login, broker), *address, ssl=self._context
+            lambda: Connection(line, self._login, broker, keepalive_s=self._keepalive_s),
+            *address,
+            ssl=self._context,
         )
 
 

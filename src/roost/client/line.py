@@ -284,7 +284,12 @@ class Line:
         """The broker doesn't want us, now or at all."""
         was_attached, self.is_attached = self.is_attached, False
         now, where = self.loop.time(), self._dialler.broker
-        if self._attached_at is None:
+        self._why = reason
+        if self.machine.home.refused_transiently:
+            # It says that it may be otherwise before long. Whoever waits for the first session has its own
+            # patience (`open`).
+            self._ask_again(reason)
+        elif self._attached_at is None:
             self.fail(partial(ConnectError, f"{where}: {reason}"))
         elif was_attached:
             # Not the session is refused but this connection: it was idle for too long, for instance.
@@ -294,7 +299,7 @@ class Line:
             else:
                 self._ask_again(reason)
         else:
-            # It may be full for now, with all those who come back; but a durable session has been taken over.
+            # An older broker may be full for now; but a durable session has been taken over.
             self._refused_since = self._refused_since or now
             if self.machine.config.durable or now - self._refused_since > REFUSED_S:
                 self.fail(partial(SessionOver, where, reason))

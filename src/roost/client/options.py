@@ -6,6 +6,7 @@ import ssl
 
 from msgspec import Struct
 
+from roost.client.connection import KEEPALIVE_S
 from roost.client.dialling import Tls
 from roost.wire import DEFAULT_LIMITS, Limits
 
@@ -18,6 +19,7 @@ class Options(Struct, frozen=True, kw_only=True):
     timeout_s: float = 10.0
     settle_s: float = 5.0
     failover_s: float = 2.0
+    keepalive_s: float = KEEPALIVE_S
     pending_max: int = 10_000
     pending_bytes_max: int = 64_000_000
     buffer_max: int = 10_000
