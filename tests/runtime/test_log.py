@@ -6,7 +6,7 @@ import io
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -78,7 +78,7 @@ def test_what_is_worth_a_line(level: str) -> None:
 
 
 @pytest.mark.parametrize("format_", ["text", "json"])
-def test_nobody_steers_a_terminal(format_: str) -> None:
+def test_nobody_steers_a_terminal(format_: Literal["text", "json"]) -> None:
     log, stream, _ = logged(format=format_)
     evil = "\x1b[2J\x9b1A\r\n2027 info B0: all is well\x7f\u202e\x00"
     log.info("session begun", about=evil, **{evil: 1})

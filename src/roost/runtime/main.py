@@ -28,12 +28,15 @@ COLLECT_AFTER = (100_000, 50, 100)
 async def serve(config: ServerConfig, config_file: Path | None = None) -> None:
     """Run a broker until SIGTERM or SIGINT."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    log = EventLog(config.log, config.broker.name)
+    log, stop = EventLog(config.log, config.broker.name), asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: note_fault(log, context))
     try:
         server = BrokerServer(config, log=log, config_file=config_file)
         warm_up()
+        # From here on, so that whoever reads in the log that it has started can have it stop in order.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
         await server.start()
     except UserError as error:
         if not log.is_aloud:  # else it is said there anyway
@@ -45,9 +48,6 @@ async def serve(config: ServerConfig, config_file: Path | None = None) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
     announce(log, f"{server.name} listens on {server.host}:{server.port}")
     await stop.wait()
     announce(log, f"{server.name} stops")

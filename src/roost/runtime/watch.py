@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # A neighbour that starts again is back by then.
 LINK_PATIENCE_S = 30.0
-UP, DOWN = "link up", "link down"
+UP, DOWN, REFUSED = "link up", "link down", "link refused"
 
 
 class Finding(NamedTuple):
@@ -108,6 +108,9 @@ class Watch:
 
     def report(self, report: Report) -> None:
         """The machine has something to say."""
+        if report.what == REFUSED:
+            self.turned_away(report.about, report.detail)
+            return
         fields: dict[str, object] = {"about": report.about, "detail": report.detail}
         if report.what in (UP, DOWN):
             line = self._line(report.about)
@@ -139,7 +142,7 @@ class Watch:
             line.refused_since = time.time()
         if line.reason != reason:
             line.reason = reason
-            self.log.warning("link refused", about=neighbour, detail=reason)
+            self.log.warning(REFUSED, about=neighbour, detail=reason)
 
     def unreachable(self, neighbour: str, reason: str) -> None:
         """A neighbour that we dialled is not there."""
@@ -201,7 +204,7 @@ class Watch:
         self.look()
         before = time.time() - LINK_PATIENCE_S
         refusing = [
-            Finding("link refused", f"{name} refuses the link: {line.reason}", line.refused_since)
+            Finding(REFUSED, f"{name} refuses the link: {line.reason}", line.refused_since)
             for name, line in self._lines.items()
             if line.refused_since is not None and line.refused_since <= before
         ]
@@ -215,7 +218,7 @@ class Watch:
         for name, line in self._lines.items():
             if not line.up and line.since <= now - LINK_PATIENCE_S:
                 reason = f": {line.reason}" if line.reason else ""
-                found.append(Finding("link down", f"no link to {name}{reason}", line.since))
+                found.append(Finding(DOWN, f"no link to {name}{reason}", line.since))
         if self._full_since is not None:
             refuse = config.store.policy_at_limit == "refuse"
             what = (
