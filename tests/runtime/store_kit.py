@@ -171,6 +171,12 @@ class Bench:
         wanted = len(self.history) - 1 if token is None else token
         self.wait_until(lambda: self.safe[-1] >= wanted)
 
+    def wait_marked(self) -> None:
+        """Until the mark says what is safe."""
+        mark = self.file._mark
+        assert mark is not None
+        self.wait_until(lambda: mark.number == self.file.last_id)
+
     def wait_failures(self, more: int) -> None:
         """Until so many more attempts have failed."""
         before = self.failures
@@ -220,7 +226,7 @@ class Bench:
 
 def copy_store(path: Path, folder: Path) -> Path:
     """The files as they are, without their locks: what a process leaves that is killed now."""
-    for suffix in ("", "-wal"):
+    for suffix in ("", "-wal", "-mark"):
         file = path.with_name(path.name + suffix)
         if file.exists():
             shutil.copyfile(file, folder / file.name)

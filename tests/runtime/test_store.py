@@ -391,6 +391,8 @@ def test_only_its_owner_reads_it(tmp_path: Path) -> None:
         bench.wait_safe()
         assert {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {
             "store": 0o600,
+            "store-mark": 0o600,
+            "store-shm": 0o600,
             "store-wal": 0o600,
             "store.lock": 0o600,
         }
@@ -598,7 +600,7 @@ def test_a_second_broker_is_refused(tmp_path: Path) -> None:
         # By another name it is the same store.
         with start(OPENER, tmp_path / "link") as child:
             assert f"{path}: in use by process {os.getpid()}; " in child.communicate()[0]
-        # And SQLite has a lock of its own.
+        # And the store itself is locked.
         (tmp_path / "store.lock").unlink()
         with start(OPENER, path) as child:
             assert f"{path}: in use by another process; " in child.communicate()[0]
@@ -680,21 +682,39 @@ def test_a_copy_without_its_lock_is_a_store_of_its_own(tmp_path: Path) -> None:
         assert load(copy_store(bench.path, tmp_path / "copy")) == {("a",): 1}
 
 
-def test_whoever_looks_at_the_file_for_a_moment_does_not_keep_the_store_from_opening(
+def test_whoever_reads_the_file_keeps_nobody_from_writing(tmp_path: Path) -> None:
+    """Nor does the store keep it from reading, nor change what it sees; the log begins anew afterwards."""
+    path = tmp_path / "store"
+    with Bench(path, fold_bytes=TINY_FOLD) as bench:
+        bench.write({("a",): 1})
+        bench.wait_safe()
+        bench.wait_until(lambda: bench.store.counters.folds == 1)
+        looking = sqlite3.connect(path, isolation_level=None)
+        looking.execute("BEGIN").fetchall()
+        seen = looking.execute("SELECT count(*) FROM kv").fetchall()
+        for number in range(5):
+            bench.write({out(number): 1})
+            bench.wait_safe()
+        assert looking.execute("SELECT count(*) FROM kv").fetchall() == seen
+        bench.reopen()
+        looking.close()
+        assert not bench.store.trouble
+
+
+def test_whoever_writes_to_the_file_for_a_moment_does_not_keep_the_store_from_opening(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "store"
     with Bench(path) as bench:
         bench.write({("session", "a"): 1})
         bench.wait_safe()
-    looking = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    looking.execute("BEGIN").fetchall()
-    looking.execute("SELECT * FROM meta").fetchall()
+    writing = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    writing.execute("BEGIN IMMEDIATE").fetchall()
     opened = threading.Event()
 
     def leave() -> None:
         assert not opened.wait(0.05)
-        looking.close()
+        writing.close()
 
     leaving = threading.Thread(target=leave)
     leaving.start()

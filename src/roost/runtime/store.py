@@ -16,7 +16,11 @@ it is by then, so it makes safe what waited, too.
 
 **Trouble.** When the disk is full or fails, nothing is called safe. What failed is tried again until it
 works, everything behind it waits, and `trouble` says so. `backlog_bytes` tells how much waits: it is on
-the caller to accept no more.
+the caller to accept no more. A store that is deleted, moved or replaced while it is open is the same kind of
+trouble, noticed within a second: what is written to it, no start would find.
+
+**Age.** A store that is older than it was known to be (see `store_mark`) is refused, because it takes back
+what others were promised. With `accept_older` it is taken, as one that begins anew (see `store_anew`).
 """
 
 from __future__ import annotations
@@ -32,7 +36,8 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from roost.broker.commands import StoreKey
-from roost.runtime.store_file import StoreFile, damaged, in_words
+from roost.runtime.store_anew import begin_anew
+from roost.runtime.store_file import StoreFile, beside, damaged, in_words
 from roost.runtime.store_format import (
     Batch,
     StoreError,
@@ -51,6 +56,8 @@ FOLD_BYTES = 16_000_000
 BATCH_BYTES = 32_000_000
 # How long to wait after an attempt that failed; doubles each time, up to the second.
 RETRY_MIN_S, RETRY_MAX_S = 0.05, 2.0
+# How often to look whether the files are where they were.
+LOOK_S = 1.0
 
 
 class StoreCounters(Struct):
@@ -96,6 +103,8 @@ class Store:
         retained_bytes_max: int | None,
         fold_bytes: int,
         retry_s: tuple[float, float],
+        accept_older: bool = False,
+        look_s: float = LOOK_S,
     ) -> None:
         self.retained_bytes_max = retained_bytes_max
         self.counters = StoreCounters()
@@ -103,6 +112,9 @@ class Store:
         self._on_safe = on_safe
         self._fold_bytes = fold_bytes
         self._retry_min_s, self._retry_max_s = retry_s
+        self._accept_older = accept_older
+        self._look_s = look_s
+        self._look_at = time.monotonic()
         self._thread: threading.Thread | None = None
         # What both threads use. The lock is never held while something is read or written.
         self._lock = threading.Lock()
@@ -126,6 +138,7 @@ class Store:
         retained_bytes_max: int | None = None,
         fold_bytes: int = FOLD_BYTES,
         retry_s: tuple[float, float] = (RETRY_MIN_S, RETRY_MAX_S),
+        accept_older: bool = False,
     ) -> Store:
         """Open the store, or make one; StoreError if another process has it, or it can't be used.
 
@@ -138,6 +151,7 @@ class Store:
             retained_bytes_max=retained_bytes_max,
             fold_bytes=fold_bytes,
             retry_s=retry_s,
+            accept_older=accept_older,
         )
 
     # --- for the event loop -------------------------------------------------------------------------
@@ -145,12 +159,16 @@ class Store:
     def load(self) -> dict[StoreKey, Any]:
         """All records, in the order in which their keys were first written. Once, before any `write`.
 
-        StoreError if it is damaged; it is closed then.
+        StoreError if it is damaged, or older than it was; it is closed then, and as it was.
         """
         if self._thread is not None:
             raise RuntimeError("a store is loaded once")
         try:
             records = self._read()
+            missing = self._file.marked - self._file.last_id
+            if missing > 0:
+                self._check_older(missing, records)
+            self._file.accepted()
         except BaseException:
             self.close()
             raise
@@ -175,6 +193,29 @@ class Store:
         except (ValueError, WireError) as error:
             raise damaged(self._file.path, f"a record is unreadable: {error}") from error
         return records
+
+    def _check_older(self, missing: int, records: dict[StoreKey, Any]) -> None:
+        """The last commits are not there."""
+        path = self._file.path
+        if not self._accept_older:
+            wal = beside(path, "-wal").name
+            raise StoreError(
+                f"{path}: older than it was, by {missing:,} commits: {wal} is missing, was cut off or is"
+                f" not the one that belongs to it, or {path.name} was put back; bring back the files that"
+                " belong together, or restore a backup; `roost broker --accept-older` goes on with what there"
+                " is, as a broker that begins anew"
+            )
+        writes = begin_anew(records).writes
+        packed = pack_writes(writes)
+        batch = Batch()
+        batch.add(0, packed)
+        self._file.append(batch.body())
+        self._unfolded.apply(packed)
+        for key, value in writes.items():
+            if value is None:
+                del records[key]
+            else:
+                records[key] = value
 
     def write(self, token: int, writes: Mapping[StoreKey, Any]) -> None:
         """Write all of this, or none of it; None deletes. Tokens rise."""
@@ -279,14 +320,17 @@ class Store:
         self._failed = None
         while True:
             with self._lock:
-                while not (self._waiting or self._reads or self._closing):
+                idle = not (self._waiting or self._reads or self._closing)
+                if idle and not self._file.mark_is_due(idle=True):
                     self._idle = True
-                    self._changed.wait()
+                    self._changed.wait(self._look_s)
                 self._idle = False
                 if self._closing and not self._waiting:
                     break
                 batch = self._waiting.popleft() if self._waiting else None
                 reads, self._reads = self._reads, []
+            if not self._look_after(batch, idle=idle):
+                return
             self._answer(reads)
             if batch is None:
                 continue
@@ -297,6 +341,18 @@ class Store:
         if self._file.log_bytes:
             self._fold()
             self._failed = None  # if it failed: it would have been tidier, but nothing is lost
+
+    def _look_after(self, batch: Batch | None, *, idle: bool) -> bool:
+        """What has to be done now and then. False: the store closes, and the batch is not written."""
+        if self._file.mark_is_due(idle=idle):
+            self._file.mark()
+        if time.monotonic() - self._look_at < self._look_s:
+            return True
+        there = self._until_done(self._file.check_place)
+        self._look_at = time.monotonic()
+        if not there and batch is not None:
+            self._waiting.appendleft(batch)
+        return there
 
     def _answer(self, reads: list[Read]) -> None:
         for read in reads:

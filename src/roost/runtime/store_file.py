@@ -4,13 +4,19 @@
     kv(key, value, crc)      the folded state; its rowids keep the order in which keys were first written
     meta(name, value, crc)   version, store_id, records (rows in kv), log_from (id of the log's first row)
 
+Ids of the log are numbers of commits. A fold is one too, though it leaves no row; so they only ever rise, and
+`store_mark` can tell by them whether this is an older state.
+
 A commit is one INSERT that commits itself: one call, in which SQLite appends to its write-ahead log and
 has the disk confirm it (synchronous=FULL). To bring pages from there to their places is put off until a
-fold, because by then most are not needed any more.
+fold, because by then most are not needed any more. Others may read it meanwhile (a backup does), and keep
+nobody from writing; a second broker is kept out by locks of our own.
 
 What is read is checked: SQLite's structures by SQLite, its write-ahead log by `store_wal`, every row by its
-checksum. Whatever is wrong is a `StoreError`. Damage is never passed over, and nothing is repaired by
-guessing.
+checksum, how far it has come by `store_mark`. Whatever is wrong is a `StoreError`. Damage is never passed
+over, and nothing is repaired by guessing. What is refused is left as it is.
+
+A store of an older format is brought up to date once all of it has been read; one of a newer is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +27,7 @@ import secrets
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -29,6 +35,7 @@ from urllib.parse import quote
 
 from roost.runtime.store_format import (
     FORMAT_VERSION,
+    FORMAT_VERSION_MIN,
     Fold,
     Packed,
     StoreError,
@@ -36,6 +43,7 @@ from roost.runtime.store_format import (
     row_crc,
     unpack_body,
 )
+from roost.runtime.store_mark import Mark, read_mark
 from roost.runtime.store_wal import wal_damage
 
 # Large ones take less time a byte, small ones fewer bytes a commit that is small.
@@ -59,10 +67,9 @@ _SCHEMA = """
     CREATE TABLE kv(key BLOB PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL);
     CREATE TABLE meta(name TEXT PRIMARY KEY, value NOT NULL, crc INTEGER NOT NULL);
 """
+MARK = "-mark"
 OPENING_S = 2.0
 _PRAGMAS = (
-    # Also without a file beside it that the processes would share.
-    "locking_mode = EXCLUSIVE",
     "synchronous = FULL",
     "wal_autocheckpoint = 0",
     # Some builds overwrite whatever is deleted, which would be the whole log.
@@ -75,35 +82,41 @@ _PRAGMAS = (
 class StoreFile:
     """A store's file, locked. Made by `open`; `rows` and then `logged` come before all else."""
 
-    def __init__(self, path: Path, lock: int, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection) -> None:
         self.path = path
         self.store_id = ""
+        self.version = 0
         self.log_bytes = 0  # since the last fold
+        self.marked = 0  # the number of the last commit that was known of when it was opened
         self._lock = lock
         self._connection = connection
         self._cursor = connection.cursor()
         self._log_from = 0
         self._next_id = 0
         self._records = 0
+        self._mark: Mark | None = None
+        # What the files are that we have open, by the endings of their names.
+        self._places = {"": lock.place}
 
     @classmethod
     def open(cls, path: Path) -> StoreFile:
         """The store of that name, or a new one; StoreError if it can't be had or is damaged."""
         # As SQLite does, so that we look for the files beside it where they are.
         path = Path(os.path.realpath(path))
-        lock = _locked(path)
+        lock = Lock(path)
         connection = None
         try:
-            with _said(path):
+            with said(path):
                 _prepare(path)
+                lock.take_file()
                 connection = _connect(path)
                 file = cls(path, lock, connection)
                 file._check()
                 return file
         except BaseException:
             if connection is not None:
-                connection.close()
-            os.close(lock)
+                _close_as_it_is(path, connection)
+            lock.release()
             raise
 
     # --- reading ------------------------------------------------------------------------------------
@@ -118,26 +131,31 @@ class StoreFile:
         rows = connection.execute("SELECT name, value, crc FROM meta")
         meta = {name: (value, crc) for name, value, crc in rows}
         version, crc = meta.get("version", (None, None))
-        if version != FORMAT_VERSION and crc == _meta_crc("version", version):
+        if crc == meta_crc("version", version) and not (
+            type(version) is int and FORMAT_VERSION_MIN <= version <= FORMAT_VERSION
+        ):
             raise StoreError(
-                f"{self.path}: a store of format {version}, and this Roost reads format"
-                f" {FORMAT_VERSION}; start the Roost that wrote it, or move it away to start with nothing"
+                f"{self.path}: a store of format {version}, and this Roost reads formats"
+                f" {FORMAT_VERSION_MIN} to {FORMAT_VERSION}; start the Roost that wrote it, or move it and"
+                " the files beside it away to start with nothing"
             )
         for name in ("version", "store_id", "records", "log_from"):
             value, crc = meta.get(name, (None, None))
-            if crc != _meta_crc(name, value):
+            if crc != meta_crc(name, value):
                 raise damaged(self.path, f"{name} of the table meta is wrong")
         (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if found != "ok":
             raise damaged(self.path, f"SQLite finds: {' '.join(found.split())}")
-        self.store_id = meta["store_id"][0]
+        self.version = version
+        self.store_id = str(meta["store_id"][0])
+        self.marked = read_mark(beside(self.path, MARK), self.store_id)
         self._records = meta["records"][0]
         self._log_from = self._next_id = meta["log_from"][0]
 
     def rows(self) -> Iterator[tuple[bytes, bytes]]:
         """The folded state: keys and records, in the order in which the keys were first written."""
         count = 0
-        with _said(self.path):
+        with said(self.path):
             for key, record, crc in self._connection.execute(
                 "SELECT key, value, crc FROM kv ORDER BY rowid"
             ):
@@ -166,7 +184,7 @@ class StoreFile:
 
     def logged(self) -> Iterator[Iterable[Packed]]:
         """What was written since, a commit at a time."""
-        with _said(self.path):
+        with said(self.path):
             for id_, crc, body in self._connection.execute(
                 "SELECT id, crc, body FROM log ORDER BY id"
             ):
@@ -186,6 +204,44 @@ class StoreFile:
                 self.log_bytes += ROW_BYTES + len(body)
                 yield writes
 
+    @property
+    def last_id(self) -> int:
+        """The number of the last commit, once all has been read."""
+        return self._next_id - 1
+
+    def accepted(self) -> None:
+        """It is good, and of the age it should be: it is the store from here on."""
+        if self.version < FORMAT_VERSION:
+            with said(self.path):
+                self._cursor.execute(
+                    "UPDATE meta SET value = ?, crc = ? WHERE name = 'version'",
+                    (FORMAT_VERSION, meta_crc("version", FORMAT_VERSION)),
+                )
+            self.version = FORMAT_VERSION
+        self._mark = Mark(beside(self.path, MARK), self.store_id)
+        self.mark(safe=True)
+        self.check_place()  # from here on they are those that they should be
+
+    def check_place(self) -> None:
+        """StoreError if the files that are written to are not those that the next start would find."""
+        for suffix in ("", "-wal"):
+            path = beside(self.path, suffix)
+            try:
+                found = os.stat(path)
+            except FileNotFoundError:
+                if suffix not in self._places:
+                    continue  # nothing has been written yet
+                what = "is not there any more"
+            else:
+                place = (found.st_dev, found.st_ino)
+                if self._places.setdefault(suffix, place) == place:
+                    continue
+                what = "is another file now"
+            raise StoreError(
+                f"{path} {what}: it was deleted, moved or replaced under the broker, and what is accepted"
+                " would be lost; put it back, or stop the broker and restore a backup"
+            )
+
     # --- writing: each is done whole or not at all, and may be tried again ----------------------------
 
     def append(self, body: bytes) -> None:
@@ -195,6 +251,8 @@ class StoreFile:
         self._cursor.execute("INSERT INTO log VALUES (?, ?, ?)", (id_, body_crc(id_, body), body))
         self._next_id = id_ + 1
         self.log_bytes += ROW_BYTES + len(body)
+        if self._mark is not None:
+            self._mark.committed(len(body))
 
     def fold(self, fold: Fold) -> None:
         """Bring kv up to date, and empty the log; once this returns, it is safe."""
@@ -216,18 +274,29 @@ class StoreFile:
                     cell for key, record in chunk for cell in (key, record, row_crc(key, record))
                 ]
                 execute(f"{insert} {_marks(len(chunk), '(?, ?, ?)')} {conflict}", cells)
-        for name, value in (("records", fold.records), ("log_from", self._next_id)):
+        for name, value in (("records", fold.records), ("log_from", self._next_id + 1)):
             execute(
                 "UPDATE meta SET value = ?, crc = ? WHERE name = ?",
-                (value, _meta_crc(name, value), name),
+                (value, meta_crc(name, value), name),
             )
         execute("COMMIT")
+        self._next_id += 1
         self.log_bytes = 0
 
     def checkpoint(self) -> None:
         """Bring pages from the write-ahead log to their places, so that it begins anew."""
         self._rollback()
+        self.mark(safe=True)
         self._cursor.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def mark_is_due(self, *, idle: bool) -> bool:
+        return self._mark is not None and self._mark.is_due(self.last_id, idle=idle)
+
+    def mark(self, *, safe: bool = False) -> None:
+        """Write down how far it has come; see `store_mark`."""
+        if self._mark is not None:
+            with suppress(OSError):  # then it says too little, which does no harm
+                self._mark.write(self.last_id, safe=safe)
 
     def _rollback(self) -> None:
         """What an attempt that failed may have left."""
@@ -238,9 +307,21 @@ class StoreFile:
         # What fails here has been tried before, and what is safe stays so.
         with suppress(sqlite3.Error):
             self._rollback()
-        with suppress(sqlite3.Error):
-            self._connection.close()
-        os.close(self._lock)
+        try:
+            self.check_place()
+            usable = self._mark is not None
+        except (StoreError, OSError):
+            usable = False
+        if usable:
+            self.mark(safe=True)
+            with suppress(sqlite3.Error):
+                self._connection.close()
+        else:
+            with suppress(sqlite3.Error):
+                _close_as_it_is(self.path, self._connection)
+        if self._mark is not None:
+            self._mark.close()
+        self._lock.release()
 
 
 # --- what is wrong, in words ------------------------------------------------------------------------
@@ -273,7 +354,7 @@ _CIRCUMSTANCES = frozenset(
 
 
 @contextmanager
-def _said(path: Path) -> Iterator[None]:
+def said(path: Path) -> Iterator[None]:
     """What SQLite and the system say about the file, as a StoreError."""
     try:
         yield
@@ -307,31 +388,60 @@ def _unusable(path: Path, what: str) -> StoreError:
 # --- opening ----------------------------------------------------------------------------------------
 
 
-def _locked(path: Path) -> int:
-    """Take the lock of a store; it is gone with the process, however that ends."""
-    with _said(path):
-        lock = os.open(_beside(path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, b"%d\n" % os.getpid(), 0)
-    except BlockingIOError:
-        pid = os.read(lock, 20).decode("ascii", "replace").strip()
-        os.close(lock)
-        raise _in_use(path, f"process {pid}" if pid else "another process") from None
-    except OSError as error:
-        os.close(lock)
-        raise _unusable(path, error.strerror or str(error)) from error
-    return lock
+class Lock:
+    """The right to be the only one who writes to a store; gone with the process, however that ends.
+
+    It is a lock on a file beside it, which says who has it, and one on the store itself, because the other
+    can be deleted. Neither is one of SQLite's: others may read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._files: list[int] = []
+        self.place = (0, 0)  # which file the store is
+        with said(path):
+            self._files.append(
+                os.open(beside(path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            )
+        lock = self._files[0]
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+        except BlockingIOError:
+            pid = os.read(lock, 20).decode("ascii", "replace").strip()
+            self.release()
+            raise _in_use(path, f"process {pid}" if pid else "another process") from None
+        except OSError as error:
+            self.release()
+            raise _unusable(path, error.strerror or str(error)) from error
+
+    def take_file(self) -> None:
+        """The store is there: lock it, too."""
+        # It stays open as long as SQLite has the file: to close it would take SQLite's locks away.
+        file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        self._files.append(file)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _in_use(self._path, "another process") from None
+        found = os.fstat(file)
+        self.place = (found.st_dev, found.st_ino)
+
+    def release(self) -> None:
+        for file in reversed(self._files):
+            os.close(file)
+        self._files.clear()
 
 
 def _prepare(path: Path) -> None:
     """Make the file if there is none; else look at what SQLite doesn't."""
-    wal = _beside(path, "-wal")
+    wal = beside(path, "-wal")
     committed = wal.read_bytes() if wal.exists() else b""
     if not path.exists():
-        if committed:
-            raise damaged(path, f"it is missing, but {wal.name} is there")
+        for left in (wal, beside(path, MARK)):
+            if left.exists() and left.stat().st_size:
+                raise damaged(path, f"it is missing, but {left.name} is there")
         _create(path)
     # It is never empty: it comes into its place with everything in it.
     elif not path.stat().st_size:
@@ -341,8 +451,8 @@ def _prepare(path: Path) -> None:
 
 
 def _create(path: Path) -> None:
-    new = _beside(path, ".new")
-    for left in (new, _beside(new, "-wal")):
+    new = beside(path, ".new")
+    for left in (new, beside(new, "-wal")):
         left.unlink(missing_ok=True)
     # Other people's events are in it.
     os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -358,16 +468,12 @@ def _create(path: Path) -> None:
             "log_from": 1,
         }
         for name, value in meta.items():
-            row = (name, value, _meta_crc(name, value))
+            row = (name, value, meta_crc(name, value))
             connection.execute("INSERT INTO meta VALUES (?, ?, ?)", row)
     finally:
         connection.close()  # which brings all to its place in the file
     new.rename(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -388,18 +494,49 @@ def _connect(path: Path) -> sqlite3.Connection:
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise _unusable(path, f"SQLite chose the journal mode {mode!r} over 'wal'")
-        connection.execute("PRAGMA busy_timeout = 0").fetchall()  # from now on it is ours
+        # Whether somebody else writes to it, with a tool.
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _beside(path: Path, suffix: str) -> Path:
+def reader(path: Path) -> sqlite3.Connection:
+    """A connection that can only read, whoever writes meanwhile."""
+    return sqlite3.connect(
+        f"file:{quote(os.fspath(path))}?mode=ro",
+        uri=True,
+        isolation_level=None,
+        timeout=OPENING_S,
+        check_same_thread=False,
+    )
+
+
+def _close_as_it_is(path: Path, connection: sqlite3.Connection) -> None:
+    """Close it, and bring nothing to its place: what is refused is somebody else's to look at."""
+    with suppress(sqlite3.Error), closing(reader(path)) as other:
+        # SQLite tidies up behind the last one only, and one that reads can't.
+        other.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        connection.close()
+    connection.close()
+
+
+def beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
-def _meta_crc(name: str, value: object) -> int:
+def sync_folder(folder: Path) -> None:
+    """What was made, renamed or removed in it is so after a loss of power."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def meta_crc(name: str, value: object) -> int:
     return zlib.crc32(f"{name}={value!r}".encode())
 
 

@@ -24,8 +24,10 @@ from roost.broker.commands import StoreKey
 from roost.errors import UserError
 from roost.wire import pack_record
 
-# Raised when an older Roost could misread a store.
-FORMAT_VERSION: Final = 1
+# Raised when an older Roost could misread a store. All from the lower one on are read: 2 has longer records
+# of sessions and links, which whoever restores a broker from them takes in either length.
+FORMAT_VERSION: Final = 2
+FORMAT_VERSION_MIN: Final = 1
 
 # What a transaction counts for beside its bytes: none waits for free.
 TRANSACTION_BYTES: Final = 8

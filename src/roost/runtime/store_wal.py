@@ -5,9 +5,14 @@ checksum that goes on from the frame before. The last frame of a transaction say
 SQLite reads up to the first frame whose checksum is wrong, and takes the rest for a transaction that was
 never finished. If a disk has lost a bit in the middle, that drops all transactions from there on.
 
-The two can be told apart. A transaction is on the disk before the next one begins, so a crash leaves at most
-one unfinished, and at most one frame that ends a transaction behind the first wrong checksum. With two,
-something was there that is no longer readable. Damage to the very last transaction looks like a crash.
+The two can be told apart. A transaction is on the disk before the next one begins. So where a frame goes on
+from the end of a transaction, that one had been on the disk, whole; and if that is behind the first wrong
+checksum, something was there that is no longer readable. A crash leaves nothing of the kind. It leaves any
+part of the transaction that was being written, and behind it maybe parts of one that an earlier crash had cut
+off, which go on from something that is no longer there.
+
+Damage to the very last transaction looks like a crash, and so does a log that was shortened. What tells those
+is not in this file: see `store_mark`.
 
 The layout is described in "WAL-mode File Format" of SQLite's documentation.
 """
@@ -55,14 +60,18 @@ def wal_damage(wal: bytes) -> str:
     words = np.ascontiguousarray(body.view(f"{order}u4").T, np.uint32)
     before = np.vstack((np.array([[sum_0, sum_1]], np.uint32), heads[:-1, 4:]))
     half_0, half_1 = _checksum(words, before[:, 0], before[:, 1])
-    wrong = np.flatnonzero(~ours | (half_0 != heads[:, 4]) | (half_1 != heads[:, 5]))
-    if not len(wrong):
+    right = ours & (half_0 == heads[:, 4]) & (half_1 == heads[:, 5])
+    if right.all():
         return ""
-    first = int(wrong[0])
-    ends = int(np.count_nonzero(ours[first:] & (heads[first:, 1] != 0)))
-    if ends < 2:
+    first = int(np.argmin(right))
+    # What goes on from what a frame should say, if that is just what is damaged in it.
+    again_0, again_1 = _checksum(words[:, 1:], half_0[:-1], half_1[:-1])
+    goes_on = right[1:] | (ours[1:] & (again_0 == heads[1:, 4]) & (again_1 == heads[1:, 5]))
+    ends = heads[:-1, 1] != 0
+    kept = int(np.count_nonzero((ends & goes_on)[first:]))
+    if not kept:
         return ""
-    return f"frame {first + 1} is damaged, with {ends} transactions from there on"
+    return f"frame {first + 1} is damaged; transactions committed from there on: {kept} or more"
 
 
 def _checksum(words: Words, half_0: Words, half_1: Words) -> tuple[Words, Words]:
