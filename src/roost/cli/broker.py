@@ -41,6 +41,13 @@ def broker(
         list[Path] | None,
         typer.Option(metavar="DIR", help="`roost trace on` may name this folder. May be repeated."),
     ] = None,
+    accept_older: Annotated[
+        bool,
+        typer.Option(
+            "--accept-older",
+            help="Start with a store that is older than it was: what it lacks is lost.",
+        ),
+    ] = False,
     print_config: Annotated[
         bool, typer.Option("--print-config", help="Print all settings with their defaults.")
     ] = False,
@@ -54,6 +61,7 @@ def broker(
     settings = read_config(config)
     changes: dict[str, dict[str, object]] = {
         "broker": {"name": name, "host": host, "port": port, "data": data and str(data)},
+        "store": {"accept_older": accept_older or None},
         "admin": {"port": admin_port},
         "trace": {
             "folder": trace and str(trace),

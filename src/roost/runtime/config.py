@@ -249,6 +249,13 @@ class StoreTable(Table, frozen=True, kw_only=True):
             " are away, and tell them."
         ),
     ] = "refuse"
+    accept_older: Annotated[
+        bool,
+        why(
+            "Whether to start with a store that is older than it was: without its -wal, or one that was put"
+            " back. It begins anew then, and what it lacks is lost. Better said once, with --accept-older."
+        ),
+    ] = False
 
 
 class AdminTable(Table, frozen=True, kw_only=True):

@@ -128,6 +128,7 @@ class BrokerServer:
                 folder / STORE_NAME,
                 on_safe=lambda token: loop.call_soon_threadsafe(self._safe, token),
                 retained_bytes_max=self.config.store.retained_bytes_max or None,
+                accept_older=self.config.store.accept_older,
             )
             records = self._store.load()
         self.recorder = Recorder(self.name, self.config.trace.rows_a_group)
