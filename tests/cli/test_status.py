@@ -49,6 +49,18 @@ def test_for_programs(roost: Roost, live: Live) -> None:
     }
 
 
+def test_what_operators_should_know(roost: Roost, live: Live) -> None:
+    live.servers[0].shell.machine.store_is_full = True
+    try:
+        ran = roost("status", *live.options)
+        assert ran.code == 0  # it does all it can
+        assert ran.out.splitlines()[-1] == "  B0: store full: new events are refused"
+        found = roost("status", "--json", *live.options).json["brokers"][0]["warnings"]
+        assert [each["what"] for each in found] == ["store full"]
+    finally:
+        live.servers[0].shell.machine.store_is_full = False
+
+
 def test_one_that_does_not_answer(roost: Roost, live: Live) -> None:
     ran = roost("status", "--admin", live.urls[0], "--admin", "127.0.0.1:1")
     assert ran.code == 1

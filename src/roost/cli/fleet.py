@@ -130,6 +130,12 @@ class Sight(NamedTuple):
         down = f"no link to {', '.join(self.links_down)}" if self.links_down else ""
         return "; ".join(filter(None, (str(self.status["trouble"]), down)))
 
+    @property
+    def warnings(self) -> list[str]:
+        """What an operator should know though it is no trouble. Links are spoken of elsewhere."""
+        said = self.status.get("warnings", ()) if self.status else ()
+        return [f"{x['what']}: {x['detail']}" for x in said if x["what"] != "link down"]
+
 
 def about_fleet(command: Callable[Concatenate[Fleet, P], None]) -> Callable[..., None]:
     """A command whose first parameter is a fleet, with the options of `fleet_of` in place of it."""

@@ -90,6 +90,8 @@ def show(console: Console, sights: Sequence[Sight]) -> None:
     for sight in sights:
         if sight.trouble:
             console.print(f"  {sight.name}: {sight.trouble}", style=style_of(sight), soft_wrap=True)
+        for warning in sight.warnings:
+            console.print(f"  {sight.name}: {warning}", style="yellow", soft_wrap=True)
 
 
 def row(sight: Sight) -> tuple[str, ...]:
