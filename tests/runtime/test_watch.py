@@ -277,6 +277,23 @@ def test_troubles_begin_and_end(tmp_path: Path) -> None:
     assert said[0]["what"] == said[1]["what"] == "trace"
 
 
+def test_a_task_that_has_died(tmp_path: Path) -> None:
+    async def work(started: Broker) -> None:
+        async def failing() -> None:
+            raise RuntimeError("by a fault of ours\x1b[2J")
+
+        started.server.tasks.spawn("tidying up", failing())
+        await until(lambda: events_in(tmp_path / "log", "task failed"))
+        answer = await started.get("/health")
+        assert (answer.status, answer.json["troubles"][0]["what"]) == (503, "tasks")
+        assert "tidying up failed: RuntimeError: by a fault" in answer.json["troubles"][0]["detail"]
+
+    check(work, log=log_in(tmp_path / "log"))
+    (line,) = events_in(tmp_path / "log", "task failed")
+    assert (line["level"], line["about"]) == ("error", "tidying up")
+    assert line["calls"][-1].startswith("RuntimeError: by a fault of ours")
+
+
 def test_what_is_exposed_is_said_loudly_and_in_full_to_operators_only(tmp_path: Path) -> None:
     users = {"ops": User(token_hash=hash_token("right", SOFT), administer=True)}
     path, log = tmp_path / "users.toml", tmp_path / "log"

@@ -2,7 +2,7 @@
 
 For whoever tests or measures a broker from outside, as those see it who use it. A broker that is well says
 two lines on standard error, when it starts and when it stops, and writes its log elsewhere, which is the file
-`log` in its folder here: whatever else stands there is a complaint.
+`log` in its folder here: whatever else stands there is a complaint, and so is an error in that log.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ Settings = Mapping[str, Mapping[str, object]]
 
 _listens = re.compile(r"^\S+ listens on (?P<host>\S+):(?P<port>\d+)$", re.MULTILINE).search
 _announcement = re.compile(r"\S+ (?:listens on \S+|stops)").fullmatch
+_error = re.compile(r'\S+ error |.*"level": "error"').match
 
 
 class ChildBroker:
@@ -33,7 +34,7 @@ class ChildBroker:
 
     def __init__(self, folder: Path, settings: Settings) -> None:
         self.host, self.port = HOST, 0
-        self._said = folder / "said"
+        self._said, self._log = folder / "said", folder / "log"
         tables: dict[str, dict[str, object]] = {
             "broker": {"host": HOST, "port": 0},
             "admin": {"port": -1},
@@ -90,7 +91,8 @@ class ChildBroker:
 
     def complaints(self) -> list[str]:
         """The lines that a broker that is well does not say."""
-        return [line for line in self.said().splitlines() if line and not _announcement(line)]
+        said = [line for line in self.said().splitlines() if line and not _announcement(line)]
+        return said + [line for line in self._log.read_text().splitlines() if _error(line)]
 
     def resident_bytes(self) -> int:
         """The memory that it has now."""

@@ -24,6 +24,7 @@ import re
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TextIO, cast
@@ -39,6 +40,7 @@ LINES_IN_ALL = 2_000
 KINDS_COUNTED = 200
 FIELD_LENGTH_MAX = 400
 FILE_BYTES_MAX = 16_000_000
+CALLS_SHOWN = 8
 
 
 class EventLog:
@@ -78,8 +80,12 @@ class EventLog:
         if stream is None and self._file is None and aloud:
             self._stream = sys.stderr
         # For a `RefusalLog` to write to; None if nobody reads it here.
-        heard = self._stream is not None or self._file is not None
-        self.refusals: TextIO | None = cast(TextIO, _Refusals(self)) if heard else None
+        self.refusals = cast(TextIO, _Refusals(self)) if self.is_heard else None
+
+    @property
+    def is_heard(self) -> bool:
+        """It goes anywhere at all."""
+        return self._stream is not None or self._file is not None
 
     @property
     def is_aloud(self) -> bool:
@@ -239,6 +245,11 @@ class _Refusals(io.TextIOBase):
 def iso(now_s: float) -> str:
     """A time as the log has it."""
     return datetime.fromtimestamp(now_s, UTC).isoformat(timespec="milliseconds")
+
+
+def calls_of(error: BaseException | None) -> list[str]:
+    """Where something went wrong that nobody had thought of: the innermost calls."""
+    return traceback.format_exception(error)[-CALLS_SHOWN:] if error is not None else []
 
 
 def _plain(value: object) -> object:

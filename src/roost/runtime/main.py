@@ -6,21 +6,18 @@ import asyncio
 import gc
 import signal
 import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
 from roost.errors import UserError
 from roost.runtime.config import ServerConfig
-from roost.runtime.log import EventLog
+from roost.runtime.log import EventLog, calls_of
 from roost.runtime.server import BrokerServer
 from roost.runtime.warming import warm_up
 
 # The thread of the store needs the interpreter for microseconds after each commit; with the usual 5 ms it
 # would wait as long as a commit takes.
 SWITCH_INTERVAL_S = 0.000_5
-# Of what went wrong without anybody having thought of it: the innermost calls.
-CALLS_SHOWN = 8
 # Allocations until a collection of what is young, and collections until one of what is older.
 COLLECT_AFTER = (100_000, 50, 100)
 
@@ -63,5 +60,5 @@ def announce(log: EventLog, what: str) -> None:
 def note_fault(log: EventLog, context: dict[str, Any]) -> None:
     """Something has failed that nobody waits for: a task, or a callback of the event loop."""
     error = context.get("exception")
-    calls = traceback.format_exception(error)[-CALLS_SHOWN:] if error is not None else []
-    log.error("fault", detail=context.get("message", ""), error=repr(error), calls=calls)
+    why = "" if error is None else repr(error)
+    log.error("fault", detail=context.get("message", ""), error=why, calls=calls_of(error))

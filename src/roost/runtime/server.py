@@ -15,7 +15,6 @@ import asyncio
 import os
 import secrets
 import socket
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,15 +84,15 @@ class BrokerServer:
         self.started_at = time.time()
         self.choked = False  # the store can't follow: nobody is read
         self.refusals = 0
-        self.tasks = Tasks(self.name)
+        self.log = log or EventLog(config.log, self.name, aloud=False)
+        self.watch = Watch(self, self.log, config_file)
+        self.tasks = Tasks(self.name, note=self.watch.task_failed if self.log.is_heard else None)
         self.wire_limits = limits_of(config)
         self.doorstep_buffer = memoryview(bytearray(READ_BYTES))
         self.slots = Slots(config.limits.connections_max)
         self._login = login_of(config)
         self._users = Users.load(Path(config.security.users)) if config.security.enabled else None
         self._users_revision = 0
-        self.log = log or EventLog(config.log, self.name, aloud=False)
-        self.watch = Watch(self, self.log, config_file)
         self._refusal_log = RefusalLog(config.security.refusals, self.log.refusals)
         self._logins = (
             None if self._users is None else Logins(self._users, self.tasks, self._answered)
@@ -160,11 +159,8 @@ class BrokerServer:
         raise_limit(self.config.limits.connections_max)
         most = min(self.config.limits.connections_max, connections_possible())
         if most < self.config.limits.connections_max:
-            print(
-                f"{self.name}: the system allows for {most:,} connections only, by its limit of open files",
-                file=sys.stderr,
-                flush=True,
-            )
+            what = "the system's limit of open files allows for no more"
+            self.log.warning("fewer connections", most=most, detail=what)
         self.slots = Slots(most)
         self._listener = Listener(self, self._server_tls)
         self.port = await self._listener.listen(self.host, self.port)

@@ -1,8 +1,9 @@
 """Work in the background that nobody waits for: what becomes of it is noticed all the same.
 
 An exception in a task of asyncio's is silent until the task is collected, and what the task was for is then
-not done any more, by nobody. Here a failure is printed, and is part of `trouble`, which is what operators
-see. What has to go on for ever is a *round* that is repeated: one that fails is followed by the next.
+not done any more, by nobody. Here a failure is noted (or printed, if nobody takes notes), and is part of
+`trouble`, which is what operators see. What has to go on for ever is a *round* that is repeated: one that
+fails is followed by the next.
 """
 
 from __future__ import annotations
@@ -16,15 +17,21 @@ from typing import Any
 
 # How long a failure is shown that may have been the only one.
 SHOWN_S = 60.0
-# Failures are printed in full so often each; then they are known.
-PRINTED_MAX = 3
+# Failures are noted in full so often each; then they are known.
+NOTED_MAX = 3
 
 
 class Tasks:
     """The tasks of a broker."""
 
-    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        name: str,
+        clock: Callable[[], float] = time.monotonic,
+        note: Callable[[str, BaseException], None] | None = None,
+    ) -> None:
         self._name = name
+        self._note = note
         self._clock = clock
         self._running: set[asyncio.Task[Any]] = set()
         # What failed: when it did last, why, and how often.
@@ -62,7 +69,9 @@ class Tasks:
         _, _, times = self._failures.get(what, (0.0, "", 0))
         why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         self._failures[what] = (self._clock(), why, times + 1)
-        if times < PRINTED_MAX:
+        if times < NOTED_MAX and self._note is not None:
+            self._note(what, error)
+        elif times < NOTED_MAX:
             print(f"{self._name}: {what} failed", file=sys.stderr)
             traceback.print_exception(error, file=sys.stderr)
             sys.stderr.flush()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roost.broker.commands import Record, Report
 from roost.runtime.exposure import exposures
-from roost.runtime.log import EventLog, iso
+from roost.runtime.log import EventLog, calls_of, iso
 
 if TYPE_CHECKING:
     from roost.runtime.server import BrokerServer
@@ -134,6 +134,10 @@ class Watch:
                 "cause": decision.cause,
             },
         )
+
+    def task_failed(self, what: str, error: BaseException) -> None:
+        """Something in the background has failed that should not have."""
+        self.log.error("task failed", about=what, detail=repr(error), calls=calls_of(error))
 
     def turned_away(self, neighbour: str, reason: str) -> None:
         """A neighbour that we dialled does not want us. Said once, however often we try."""
