@@ -33,7 +33,7 @@ from roost.runtime.security import User, hash_token, users_text
 from roost.runtime.server import BrokerServer
 from tests.runtime.test_admin import HOST, SOFT, Broker, basic, broker, check
 
-QUICK = {"redial_min_s": 0.01, "redial_max_s": 0.05}
+QUICK: dict[str, Any] = {"redial_min_s": 0.01, "redial_max_s": 0.05}
 
 
 def lines_in(path: Path) -> list[dict[str, Any]]:
