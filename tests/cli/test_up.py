@@ -99,8 +99,14 @@ def test_brokers_with_stores_from_a_file(roost: Roost, state: Path) -> None:
     assert (
         last == "1 link up; `roost status` and `roost top` show how it fares, `roost down` ends it"
     )
+    # Traces stay where the federation was started.
+    ran = roost("trace", "on", "/somewhere/else")
+    assert (ran.code, ran.out) == (2, "")
+    assert f"'/somewhere/else' is not for traces; expected {state.parent}, or a folder" in ran.err
+    assert roost("trace", "on", "traces", "--run", "monday").code == 0
     assert roost("down").code == 0
     assert (state / "data" / "west" / "roost.db").exists()
+    assert Path("traces/loads/run=monday/part-east.parquet").is_file()
 
 
 def test_a_broker_that_fails_says_why(roost: Roost, state: Path) -> None:
