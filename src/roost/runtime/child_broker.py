@@ -87,12 +87,15 @@ class ChildBroker:
         return self._process.poll()
 
     def said(self) -> str:
-        return self._said.read_text("utf-8", "replace")
+        """On standard error, and in its log."""
+        files = [file for file in (self._said, self._log) if file.exists()]
+        return "".join(file.read_text("utf-8", "replace") for file in files)
 
     def complaints(self) -> list[str]:
         """The lines that a broker that is well does not say."""
-        said = [line for line in self.said().splitlines() if line and not _announcement(line)]
-        return said + [line for line in self._log.read_text().splitlines() if _error(line)]
+        said = self._said.read_text("utf-8", "replace").splitlines()
+        errors = [line for line in self._log.read_text().splitlines() if _error(line)]
+        return [line for line in said if line and not _announcement(line)] + errors
 
     def resident_bytes(self) -> int:
         """The memory that it has now."""
