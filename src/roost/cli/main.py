@@ -15,6 +15,7 @@ import typer
 
 import roost
 from roost.cli import (
+    backup,
     bench,
     broker,
     chaos,
@@ -57,6 +58,7 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     optimise.register,
     users.register,
     keys.register,
+    backup.register,
     chaos.register,
     fuzz.register,
     match.register,

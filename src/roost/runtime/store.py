@@ -83,6 +83,25 @@ class StoreCounters(Struct):
         return self.committed_transactions / self.commits if self.commits else 0.0
 
 
+def read_records(file: StoreFile, unfolded: Unfolded) -> dict[StoreKey, Any]:
+    """All that is in a file, by its keys; and what is to be done to kv to get there."""
+    records: dict[StoreKey, Any] = {}
+    try:
+        for key, record in file.rows():
+            records[unpack_key(key)] = unpack_record(record)
+            unfolded.add_kept(key, len(record))
+        for writes in file.logged():
+            unfolded.apply(writes)
+        for key in unfolded.gone:
+            del records[unpack_key(key)]
+        for part in (unfolded.changed, unfolded.fresh):
+            for key, record in part.items():
+                records[unpack_key(key)] = unpack_record(record)
+    except (ValueError, WireError) as error:
+        raise damaged(file.path, f"a record is unreadable: {error}") from error
+    return records
+
+
 class Read(NamedTuple):
     """Somebody who waits for records: those that were not in kv when they were asked for, and the others."""
 
@@ -164,7 +183,7 @@ class Store:
         if self._thread is not None:
             raise RuntimeError("a store is loaded once")
         try:
-            records = self._read()
+            records = read_records(self._file, self._unfolded)
             missing = self._file.marked - self._file.last_id
             if missing > 0:
                 self._check_older(missing, records)
@@ -174,24 +193,6 @@ class Store:
             raise
         self._thread = threading.Thread(target=self._run, name="store", daemon=True)
         self._thread.start()
-        return records
-
-    def _read(self) -> dict[StoreKey, Any]:
-        unfolded = self._unfolded
-        records: dict[StoreKey, Any] = {}
-        try:
-            for key, record in self._file.rows():
-                records[unpack_key(key)] = unpack_record(record)
-                unfolded.add_kept(key, len(record))
-            for writes in self._file.logged():
-                unfolded.apply(writes)
-            for key in unfolded.gone:
-                del records[unpack_key(key)]
-            for part in (unfolded.changed, unfolded.fresh):
-                for key, record in part.items():
-                    records[unpack_key(key)] = unpack_record(record)
-        except (ValueError, WireError) as error:
-            raise damaged(self._file.path, f"a record is unreadable: {error}") from error
         return records
 
     def _check_older(self, missing: int, records: dict[StoreKey, Any]) -> None:

@@ -68,6 +68,8 @@ _SCHEMA = """
     CREATE TABLE meta(name TEXT PRIMARY KEY, value NOT NULL, crc INTEGER NOT NULL);
 """
 MARK = "-mark"
+# Of a backup, meta has this too: when it was made.
+BACKUP_AT = "backup_at"
 OPENING_S = 2.0
 _PRAGMAS = (
     "synchronous = FULL",
@@ -82,11 +84,12 @@ _PRAGMAS = (
 class StoreFile:
     """A store's file, locked. Made by `open`; `rows` and then `logged` come before all else."""
 
-    def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, lock: Lock | None, connection: sqlite3.Connection) -> None:
         self.path = path
         self.store_id = ""
         self.version = 0
         self.log_bytes = 0  # since the last fold
+        self.backup_at: int | None = None  # when it was made, if it is a backup
         self.marked = 0  # the number of the last commit that was known of when it was opened
         self._lock = lock
         self._connection = connection
@@ -96,7 +99,7 @@ class StoreFile:
         self._records = 0
         self._mark: Mark | None = None
         # What the files are that we have open, by the endings of their names.
-        self._places = {"": lock.place}
+        self._places = {} if lock is None else {"": lock.place}
 
     @classmethod
     def open(cls, path: Path) -> StoreFile:
@@ -119,6 +122,17 @@ class StoreFile:
             lock.release()
             raise
 
+    @classmethod
+    @contextmanager
+    def read_only(cls, path: Path) -> Iterator[StoreFile]:
+        """A store as it is now, for whoever only reads it, whether a broker has it or not."""
+        path = Path(os.path.realpath(path))
+        with said(path), closing(reader(path)) as connection:
+            connection.execute("BEGIN")  # so that all that is read is of one time
+            file = cls(path, None, connection)
+            file._check()
+            yield file
+
     # --- reading ------------------------------------------------------------------------------------
 
     def _check(self) -> None:
@@ -139,7 +153,8 @@ class StoreFile:
                 f" {FORMAT_VERSION_MIN} to {FORMAT_VERSION}; start the Roost that wrote it, or move it and"
                 " the files beside it away to start with nothing"
             )
-        for name in ("version", "store_id", "records", "log_from"):
+        names = ["version", "store_id", "records", "log_from"]
+        for name in names + [BACKUP_AT] * (BACKUP_AT in meta):
             value, crc = meta.get(name, (None, None))
             if crc != meta_crc(name, value):
                 raise damaged(self.path, f"{name} of the table meta is wrong")
@@ -147,6 +162,7 @@ class StoreFile:
         if found != "ok":
             raise damaged(self.path, f"SQLite finds: {' '.join(found.split())}")
         self.version = version
+        self.backup_at = meta[BACKUP_AT][0] if BACKUP_AT in meta else None
         self.store_id = str(meta["store_id"][0])
         self.marked = read_mark(beside(self.path, MARK), self.store_id)
         self._records = meta["records"][0]
@@ -283,6 +299,18 @@ class StoreFile:
         self._next_id += 1
         self.log_bytes = 0
 
+    def begin_life(self) -> None:
+        """It is a store of its own from here on: no backup, and none that a mark knows of."""
+        self._rollback()
+        self._cursor.execute("BEGIN IMMEDIATE")
+        self._cursor.execute("DELETE FROM meta WHERE name = ?", (BACKUP_AT,))
+        self.store_id, self.backup_at = secrets.token_hex(16), None
+        self._cursor.execute(
+            "UPDATE meta SET value = ?, crc = ? WHERE name = 'store_id'",
+            (self.store_id, meta_crc("store_id", self.store_id)),
+        )
+        self._cursor.execute("COMMIT")
+
     def checkpoint(self) -> None:
         """Bring pages from the write-ahead log to their places, so that it begins anew."""
         self._rollback()
@@ -321,7 +349,8 @@ class StoreFile:
                 _close_as_it_is(self.path, self._connection)
         if self._mark is not None:
             self._mark.close()
-        self._lock.release()
+        if self._lock is not None:
+            self._lock.release()
 
 
 # --- what is wrong, in words ------------------------------------------------------------------------
@@ -436,17 +465,22 @@ class Lock:
 
 def _prepare(path: Path) -> None:
     """Make the file if there is none; else look at what SQLite doesn't."""
-    wal = beside(path, "-wal")
-    committed = wal.read_bytes() if wal.exists() else b""
     if not path.exists():
-        for left in (wal, beside(path, MARK)):
+        for left in (beside(path, "-wal"), beside(path, MARK)):
             if left.exists() and left.stat().st_size:
                 raise damaged(path, f"it is missing, but {left.name} is there")
         _create(path)
     # It is never empty: it comes into its place with everything in it.
     elif not path.stat().st_size:
         raise damaged(path, "it is empty")
-    elif what := wal_damage(committed):
+    else:
+        check_wal(path)
+
+
+def check_wal(path: Path) -> None:
+    """What SQLite would pass over. Nobody may have the store open."""
+    wal = beside(path, "-wal")
+    if wal.exists() and (what := wal_damage(wal.read_bytes())):
         raise damaged(path, f"{wal.name}: {what}")
 
 
