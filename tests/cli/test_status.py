@@ -93,6 +93,22 @@ def test_nothing_is_there(roost: Roost, monkeypatch: pytest.MonkeyPatch, folder:
     assert not list(folder.iterdir())
 
 
+def test_a_token_in_the_clear(roost: Roost, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = {"status": "green"}
+    monkeypatch.setattr("roost.runtime.admin_client.ask", lambda *_: answer)
+    said = (
+        "warning: the token goes to http://10.0.0.2:7412 for everybody on the way to read; expected"
+    )
+    ran = roost("status", "--admin", "10.0.0.2:7412", "--user", "ops", "--token", "roost_secret")
+    assert ran.err.startswith(said)
+    ran = roost("status", "--admin", "http://ops:roost_secret@10.0.0.2:7412")
+    assert ran.err.startswith(said)
+    assert "roost_secret" not in ran.err
+    for url in ("https://10.0.0.2:7412", "localhost:7412", "[::1]:7412"):
+        assert roost("status", "--admin", url, "--user", "ops", "--token", "x").err == ""
+    assert roost("status", "--admin", "10.0.0.2:7412").err == ""
+
+
 def test_state_or_admin(roost: Roost) -> None:
     ran = roost("status", "--state", "x", "--admin", "127.0.0.1:1")
     assert ran.code == 2

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, NoRet
 
 import typer
 
+from roost.cli.console import warn
 from roost.errors import UserError
 
 if TYPE_CHECKING:
@@ -161,13 +162,16 @@ def fleet_of(
     authority: AuthorityOption = None,
 ) -> Fleet:
     """What the options say: these addresses, that federation, or what there is on this machine."""
-    from roost.runtime.admin_client import DEFAULT_URL, Access
+    from roost.runtime.admin_client import DEFAULT_URL, Access, token_in_clear
     from roost.runtime.federation import DEFAULT_STATE, read
 
     access = Access(user, token, authority)
     if admin:
         if state is not None:
             raise UserError("--state and --admin say different brokers; expected one of them")
+        if exposed := list(filter(None, (token_in_clear(url, access) for url in admin))):
+            where = ", ".join(exposed)
+            warn(f"the token goes to {where} for everybody on the way to read; expected https://")
         return Fleet([Target(url) for url in admin], access)
     federation = read(state or DEFAULT_STATE)
     if federation is not None:

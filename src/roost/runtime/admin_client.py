@@ -97,6 +97,15 @@ def ask_all(
         return list(pool.map(answer, urls))
 
 
+def token_in_clear(url: str, access: Access) -> str:
+    """Where a token would go unencrypted over a network, as messages show it; "" if it would not."""
+    from roost.runtime.exposure import is_loopback  # noqa: PLC0415 (settings take their time)
+
+    shown, connection, login = _connection(url, access)
+    plain = not isinstance(connection, http.client.HTTPSConnection)
+    return shown if plain and login.partition(":")[2] and not is_loopback(connection.host) else ""
+
+
 def _connection(url: str, access: Access) -> tuple[str, http.client.HTTPConnection, str]:
     """The address as messages show it, a connection on which nothing was said yet, `user:token`."""
     try:
