@@ -21,7 +21,7 @@ from roost.broker import events as ev
 from roost.broker.client import Client
 from roost.broker.config import BrokerConfig, ClientConfig
 from roost.broker.core import Broker
-from roost.broker.messages import DATA, Frame, Message, Parcel
+from roost.broker.messages import DATA, PROTOCOL_VERSION, Frame, Message, Parcel
 from roost.broker.module import Module
 from roost.broker.story import Storybook
 from roost.language import (
@@ -103,6 +103,7 @@ class Federation:
         self.hold_commits: set[str] = set()
         self.commits: dict[str, deque[do.Persist]] = {}
         self.timers: dict[tuple[str, str], tuple[float, float]] = {}  # (due, delay)
+        self.version_of: dict[str, int] = {}  # brokers that speak an earlier one
         self._config = config
         self._modules = modules
         self._lives: dict[str, int] = {}
@@ -121,8 +122,12 @@ class Federation:
         """A life of a broker begins, with what its store holds."""
         self.stores.setdefault(name, {})
         self._lives[name] = self._lives.get(name, 0) + 1
+        version = self.version_of.get(name, PROTOCOL_VERSION)
         config = BrokerConfig(
-            broker=name, incarnation=f"{name}~{self._lives[name]}", **self._config
+            broker=name,
+            incarnation=f"{name}~{self._lives[name]}",
+            version=version,
+            **self._config,
         )
         broker = self.brokers[name] = Broker(config, self._modules(name))
         self.commits[name] = deque()

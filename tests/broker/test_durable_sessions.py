@@ -282,14 +282,18 @@ def test_a_subscription_has_settled_when_every_publisher_has_it() -> None:
     assert federation.got("sub") == [published]
 
 
-def test_settling_does_not_wait_for_a_neighbour_that_is_away() -> None:
-    """Whatever is there is not to be had now, and all others need not suffer for it."""
+def test_settling_waits_only_for_the_grace_of_a_neighbour_that_is_away() -> None:
+    """By then everything is kept for both sides, so that nobody misses anything; see `absence`."""
     federation = federation_of(durable=True)
     federation.severed.add(frozenset(("B1", "B2")))
     federation.cut("B1", "B2")
     federation.handle("pub", ev.SettleRequested("q1"))
     federation.settle()
-    assert federation.heard("pub", "settled")
+    assert not federation.heard("pub", "settled")
+    federation.advance(federation.brokers["B1"].config.absence_grace_s)
+    federation.settle()
+    (settled,) = federation.heard("pub", "settled")
+    assert settled.reason == "B2"  # who is missing
 
 
 def test_an_id_to_settle_is_one_word() -> None:

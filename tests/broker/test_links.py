@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from roost.broker import commands as do
 from roost.broker import events as ev
@@ -19,11 +20,13 @@ from roost.broker.messages import (
     Attach,
     AttachRefused,
     Frame,
+    Inquiry,
     LinkHello,
     Publication,
     Subscribe,
     Unadvertise,
     Unsubscribe,
+    Wants,
 )
 from roost.language import Event, parse_advertisement
 from tests.broker.kit import Federation
@@ -37,6 +40,11 @@ def broker(name: str = "B1", **config: Any) -> Broker:
 
 def hello(name: str, *, version: int = PROTOCOL_VERSION, known: str = "") -> LinkHello:
     return LinkHello(version, name, f"{name}~1", known, 0, 0)
+
+
+def our_hello() -> LinkHello:
+    """What B1 says at first: nothing is known, and its life has begun."""
+    return replace(hello("B1"), life="B1~1")
 
 
 def publisher_and_subscriber(**config: Any) -> Federation:
@@ -55,8 +63,10 @@ def publisher_and_subscriber(**config: Any) -> Federation:
 
 def test_both_greet_and_only_then_speak() -> None:
     machine = broker()
-    assert machine.handle(ev.LinkAdded("B2", dial=True), 0.0) == [do.OpenLink("B2")]
-    assert machine.handle(ev.LinkOpened("B2", 7), 0.0) == [do.Send(7, hello("B1"))]
+    grace, dial = machine.handle(ev.LinkAdded("B2", dial=True), 0.0)
+    assert grace == do.SetTimer("absence:B2", machine.config.absence_grace_s)
+    assert dial == do.OpenLink("B2")
+    assert machine.handle(ev.LinkOpened("B2", 7), 0.0) == [do.Send(7, our_hello())]
     assert not machine.links["B2"].greeted
     machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
     assert machine.links["B2"].greeted
@@ -64,10 +74,13 @@ def test_both_greet_and_only_then_speak() -> None:
 
 def test_who_is_called_answers_the_greeting() -> None:
     machine = broker()
-    assert machine.handle(ev.LinkAdded("B2", dial=False), 0.0) == []
+    machine.handle(ev.LinkAdded("B2", dial=False), 0.0)
     assert machine.handle(ev.ConnectionAccepted(7), 0.0) == []
-    (answer,) = machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
-    assert answer == do.Send(7, hello("B1"))
+    answer, *_, wants, inquiry = machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
+    assert answer == do.Send(7, our_hello())
+    # Behind all that it is told: who is away here, and the question whether it has answered all that.
+    assert wants == do.Send(7, Frame(CONTROL, 1, Wants((), "B2 is back")))
+    assert inquiry == do.Send(7, Frame(CONTROL, 2, Inquiry(1, "B2 is back")))
     assert machine.links["B2"].greeted
 
 
@@ -113,7 +126,7 @@ def test_nobody_greets_twice() -> None:
     ("message", "reason"),
     [
         (Frame(CONTROL, 2, Unsubscribe("x", "y")), "message 2 came where 1 was expected"),
-        (Ack(9, 0), "9 is acknowledged, but 0 was the last"),
+        (Ack(9, 0), "9 is acknowledged, but 2 was the last"),
     ],
 )
 def test_a_neighbour_that_breaks_the_protocol_is_hung_up_on(message: Any, reason: str) -> None:
@@ -121,7 +134,7 @@ def test_a_neighbour_that_breaks_the_protocol_is_hung_up_on(message: Any, reason
     machine.handle(ev.LinkAdded("B2", dial=True), 0.0)
     machine.handle(ev.LinkOpened("B2", 7), 0.0)
     machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
-    why, close, redial = machine.handle(ev.Received(7, (message,)), 0.0)
+    why, close, *_, redial = machine.handle(ev.Received(7, (message,)), 0.0)
     assert why == do.Send(7, AttachRefused(reason))
     assert close == do.Close(7, reason)
     assert redial == do.SetTimer("dial:B2", 0.5)
@@ -133,7 +146,11 @@ def test_a_neighbour_that_refuses_us_is_dialled_again() -> None:
     machine.handle(ev.LinkAdded("B2", dial=True), 0.0)
     machine.handle(ev.LinkOpened("B2", 7), 0.0)
     said = machine.handle(ev.Received(7, (AttachRefused("not you"),)), 0.0)
-    assert said == [do.Close(7, "not you"), do.SetTimer("dial:B2", 0.5)]
+    assert said == [
+        do.Report("warning", "link refused", "B2", "not you"),
+        do.Close(7, "not you"),
+        do.SetTimer("dial:B2", 0.5),
+    ]
 
 
 # --- connections that come and go -------------------------------------------------------------------
@@ -288,7 +305,7 @@ def test_redialling_backs_off() -> None:
     # Once it has greeted, it begins from the least again.
     machine.handle(ev.LinkOpened("B2", 7), 0.0)
     machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
-    assert machine.handle(ev.ConnectionClosed(7, "cut"), 0.0) == [do.SetTimer("dial:B2", 0.5)]
+    assert machine.handle(ev.ConnectionClosed(7, "cut"), 0.0)[-1] == do.SetTimer("dial:B2", 0.5)
 
 
 def test_who_is_to_be_dialled_does_not_dial() -> None:
@@ -296,7 +313,9 @@ def test_who_is_to_be_dialled_does_not_dial() -> None:
     machine.handle(ev.LinkAdded("B2", dial=False), 0.0)
     machine.handle(ev.ConnectionAccepted(7), 0.0)
     machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
-    assert machine.handle(ev.ConnectionClosed(7, "cut"), 0.0) == []
+    commands = machine.handle(ev.ConnectionClosed(7, "cut"), 0.0)
+    timers = [command.name for command in commands if isinstance(command, do.SetTimer)]
+    assert timers == ["absence:B2"]
 
 
 def test_adding_a_neighbour_twice_is_no_matter() -> None:

@@ -529,16 +529,26 @@ def test_a_full_link_pauses_who_could_add_to_it_and_resumes_them() -> None:
     assert not federation.paused
 
 
-def test_who_comes_while_a_link_is_full_is_paused_too() -> None:
+def test_a_full_link_stops_only_those_who_publish_for_it() -> None:
     federation = crowd(link_outbox_max=2)
     federation.hold_data.add(("B1", "B2"))
     for i in (1, 2):
         federation.publish("pub", a=i)
     federation.settle()
     federation.client("other", "B1")
-    federation.advertise("other", "a > 0")
+    federation.advertise("other", "a > 0 or b > 0")
+    federation.client("near", "B1")
+    federation.subscribe("near", "b > 0")
     federation.settle()
     connection = federation.brokers["B1"].sessions["other-session.0"].connection
+    for i in (1, 2, 3):
+        federation.publish("other", b=i)
+    federation.settle()
+    assert federation.clients["other"].accepted == 3
+    assert len(federation.got("near")) == 3
+    assert ("B1", connection) not in federation.paused
+    federation.publish("other", a=1)
+    federation.settle()
     assert ("B1", connection) in federation.paused
     federation.part("B1", "B2")
     federation.settle()

@@ -96,7 +96,7 @@ messages_by_kind: dict[type[Message], SearchStrategy[Message]] = {
     MarkerEcho: st.builds(MarkerEcho, names, names, subscription_ids),
     Inquiry: st.builds(Inquiry, numbers, names),
     Answer: st.builds(Answer, numbers, names),
-    Wants: st.builds(Wants, st.booleans(), names),
+    Wants: st.builds(Wants, subscription_ids, names),
     EndSession: st.builds(EndSession, names),
     HandOver: st.builds(HandOver, names),
     DrainEcho: st.builds(DrainEcho, names, names),

@@ -110,5 +110,5 @@ def one_of_each() -> list[Parcel]:
         Frame(CONTROL, 30, Probed(9, ("B6",), (0.5,))),
         Frame(CONTROL, 31, Inquiry(7, "P1")),
         Frame(CONTROL, 33, Answer(7, "P1")),
-        Frame(CONTROL, 32, Wants(True, "B2 is away")),
+        Frame(CONTROL, 32, Wants(("B2",), "B2 is away")),
     ]

@@ -6,8 +6,9 @@ heard. So three rules, which together make that an event which was accepted miss
 
 1. **Who is away may want anything.** From the moment at which a link is lost, every event is kept for the
    neighbour, in its outbox. Brokers further away have to send us everything for that: we tell all other
-   neighbours (`Wants`), and so do they. It ends when the neighbour is back and has *answered*: an `Inquiry`
-   went to it behind all that had waited, and its `Answer` came behind all that it had to say.
+   neighbours (`Wants`), and so do they, each with the path behind which somebody is away: whoever finds
+   itself on it has heard its own word in a circle. It ends when the neighbour is back and has *answered*:
+   an `Inquiry` went to it behind all that had waited, and its `Answer` came behind all that it had to say.
 2. **Who has not answered an advertisement may want all of it.** What it announces is *presumed* to be
    wanted by each neighbour that is told, until that one has answered. A broker answers when those behind it
    have.
@@ -57,6 +58,7 @@ class Absence:
 
     def __init__(
         self,
+        here: str,
         links: dict[str, Link],
         *,
         tell: Callable[[Link, Message], None],
@@ -66,6 +68,7 @@ class Absence:
         excused: Callable[[Link], None],
         grace_s: float,
     ) -> None:
+        self._here = here
         self._links = links
         self._tell = tell
         self._command = command
@@ -73,7 +76,7 @@ class Absence:
         self._answered = answered  # a neighbour has answered all announcements up to this number
         self._excused = excused  # what settles waits for it no longer
         self._grace_s = grace_s
-        self._greedy_count = 0
+        self._greedy_links: list[Link] = []
         self._questions: list[Question] = []
         # Neighbours that were told of advertisements, and that no inquiry has followed for.
         self.due: dict[Link, None] = {}
@@ -85,7 +88,8 @@ class Absence:
         if not link.away:
             link.away = True
             link.away_since = now
-        link.gave_up = link.excused = link.wants_everything = link.told_everything = False
+        link.gave_up = link.excused = False
+        link.wants_path = link.told_path = ()
         self._command(SetTimer(f"{TIMER}:{link.name}", self._grace_s))
         self._questions = [q for q in self._questions if q.asker is not link]
         self._changed(f"{link.name} is away")
@@ -95,13 +99,14 @@ class Absence:
     def greeted(self, link: Link) -> None:
         """The neighbour is there. What waits for it goes out ahead of this."""
         self._command(CancelTimer(f"{TIMER}:{link.name}"))
-        link.excused = False
+        link.excused = link.gave_up = False
+        self._changed(f"{link.name} is back")
         if link.version < ASKS_BACK:
             self._present(link, link.number)
             return
-        link.told_everything = self._wanted_by_others(link)
+        link.told_path = self._path(link)
         cause = f"{link.name} is back"
-        self._tell(link, Wants(link.told_everything, cause))
+        self._tell(link, Wants(link.told_path, cause))
         self._inquire(link, cause)
 
     def gone(self, link: Link) -> None:
@@ -135,23 +140,27 @@ class Absence:
     # --- who wants everything -----------------------------------------------------------------------
 
     def wants(self, link: Link, message: Wants) -> None:
-        link.wants_everything = message.everything
+        # What comes back in a circle, while links are moved, is our own word.
+        link.wants_path = () if self._here in message.path else message.path
         self._changed(message.cause)
 
-    def _wanted_by_others(self, link: Link) -> bool:
-        return self._greedy_count > link.greedy
+    def _path(self, link: Link) -> tuple[str, ...]:
+        """The way from here to somebody who wants everything, other than that neighbour."""
+        for other in self._greedy_links:
+            if other is not link:
+                return (self._here, *other.wants_path)
+        return ()
 
     def _changed(self, cause: str) -> None:
         """Tell whoever has to know that everything is wanted here, or no longer."""
-        greedy = [link for link in self._links.values() if link.greedy]
-        self._greedy_count = len(greedy)
-        self._greedy(greedy)
+        self._greedy_links = [link for link in self._links.values() if link.greedy]
+        self._greedy(self._greedy_links)
         for link in self._links.values():
             if link.greeted and link.version >= ASKS_BACK:
-                wanted = self._wanted_by_others(link)
-                if wanted != link.told_everything:
-                    link.told_everything = wanted
-                    self._tell(link, Wants(wanted, cause))
+                path = self._path(link)
+                if path != link.told_path:
+                    link.told_path = path
+                    self._tell(link, Wants(path, cause))
 
     # --- asking -------------------------------------------------------------------------------------
 

@@ -522,7 +522,7 @@ class Client:
             self.command(Tell("dropped", str(message.count)))
         elif isinstance(message, Settled):
             if message.id != RESUME_ID:
-                self._questions.answered(attachment, message.id)
+                self._questions.answered(attachment, message.id, message.missing)
             elif self._settles_to_resume:
                 self._settles_to_resume = False
                 self.release()

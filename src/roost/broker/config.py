@@ -52,6 +52,8 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     # How many messages may wait for a neighbour. At the bound, whoever could add to them is read no
     # further (acknowledgements and control still are), and so on back to the publishers.
     link_outbox_max: int = 100_000
+    # So many messages wait for a neighbour that is away, and what it has not asked for is kept no longer.
+    spare_max: int = 50_000
     # How many deliveries may wait for a client, there or away ...
     session_outbox_max: int = 100_000
     # ... or bytes of them, while it is away or does not read ...

@@ -118,6 +118,7 @@ class Broker:
         )
         self.draining = Draining(self.links, self.tell, self.hosting.drained, self.journal)
         self.absence = Absence(
+            config.broker,
             self.links,
             tell=self.tell,
             command=self.command,
@@ -151,8 +152,7 @@ class Broker:
         # At hand for the hot paths.
         self._ack_every = config.ack_every
         self._link_bound = config.link_outbox_max
-        # What nobody has asked for leaves half of it to those who have.
-        self._spare_max = config.link_outbox_max // 2
+        self._spare_max = config.spare_max
         self._session_bound = config.session_outbox_max
 
     # --- the one verb -------------------------------------------------------------------------------
@@ -457,7 +457,7 @@ class Broker:
         links, local = self.routing.route(publication.event, source)
         control = publication.priority != DATA
         if self.routing.greedy and not control:
-            self._spread(source, links)
+            self._spread(source, links, publication, hops + 1)
         self.last_route = (len(links), len(local))
         commands = self._commands
         for link in links:
@@ -503,16 +503,18 @@ class Broker:
     def _set_greedy(self, links: Sequence[Link]) -> None:
         self.routing.greedy = links
 
-    def _spread(self, source: Hop, links: list[Link]) -> None:
+    def _spread(self, source: Hop, links: list[Link], publication: Publication, hops: int) -> None:
         """Add those who may want the event, for all we know; see `absence`."""
         for link in self.routing.greedy:
             if link is source or link in links:
                 continue
             lane = link.channel.data
-            if link.away and lane.sent - lane.acked >= self._spare_max:
-                self.absence.give_up(link)  # which makes another list of the greedy
-            else:
+            if link.connection is not None:
                 links.append(link)
+            elif lane.sent - lane.acked < self._spare_max:
+                lane.push(publication, hops)  # and holds nobody up, however much it is
+            else:
+                self.absence.give_up(link)  # which makes another list of the greedy
 
     # --- full queues --------------------------------------------------------------------------------
 

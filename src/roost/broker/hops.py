@@ -83,8 +83,8 @@ class Link(Peer):
         "presumed",
         "speaks",
         "subscriptions_told",
-        "told_everything",
-        "wants_everything",
+        "told_path",
+        "wants_path",
     )
 
     kind = "link"
@@ -111,8 +111,8 @@ class Link(Peer):
         self.away_since = 0.0
         self.excused = False  # away for so long that nobody waits for it
         self.gave_up = False
-        self.wants_everything = False  # it has told us so ...
-        self.told_everything = False  # ... and we it
+        self.wants_path: tuple[str, ...] = ()  # it has told us that it wants everything ...
+        self.told_path: tuple[str, ...] = ()  # ... and we it
         self.announced = 0  # the last number of an announcement to it,
         self.inquired = 0  # of an inquiry,
         self.answered = 0  # and of an answer
@@ -137,7 +137,7 @@ class Link(Peer):
     @property
     def greedy(self) -> bool:
         """Whether it is to get every event, whoever wants it."""
-        return self.wants_everything or (self.away and not self.gave_up)
+        return bool(self.wants_path) or (self.away and not self.gave_up)
 
 
 class Session(Peer):

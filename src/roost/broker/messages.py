@@ -137,7 +137,8 @@ class Wants(Message, frozen=True):
     (Control class, in order behind the subscriptions of whoever is back.) See `absence`.
     """
 
-    everything: bool
+    # The brokers between here and one whose neighbour is away, both among them; nobody: no longer.
+    path: tuple[str, ...]
     cause: str
 
 

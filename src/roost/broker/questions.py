@@ -41,14 +41,16 @@ class Questions:
         self._waiting[id_].add(attachment.number)
         attachment.send(Settle(id_, f"{self._client.config.client} waits for its requests"))
 
-    def answered(self, attachment: Attachment, id_: str) -> None:
-        """In that session all is in effect."""
+    def answered(
+        self, attachment: Attachment, id_: str, missing: tuple[str, ...] = ()
+    ) -> None:
+        """In that session all is in effect; at brokers that are away it will be."""
         waiting = self._waiting.get(id_)
         if waiting is not None:
             waiting.discard(attachment.number)
             if not waiting:
                 del self._waiting[id_]
-                self._client.command(Tell("settled", id_))
+                self._client.command(Tell("settled", id_, " ".join(missing)))
 
     def refused(self, id_: str) -> None:
         """If it was one of them, it is none any more."""

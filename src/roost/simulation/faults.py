@@ -27,12 +27,15 @@ PROFILES: dict[str, tuple[str, ...]] = {
     "network": ("cut", "cut", "partition", "delay", "vanish", "slow"),
     "crash": ("crash",),
     "all": ("crash", "crash", "amnesia", "cut", "cut", "partition", "delay", "vanish", "slow"),
+    "edges": ("crash", "crash", "crash", "cut", "silence", "silence", "partition", "vanish"),
 }
 # How long a fault lasts.
 SHORTEST_S = 0.2
 LONGEST_S = 10.0
 # A client is away for so much longer: some come back only after their broker has forgotten them.
 AWAY_LONGER_S = (0.0, 4.0)
+# A link that has become silent is noticed by each end when it has heard nothing for so long.
+SILENCE_S = (0.2, 2.0)
 EXTRA_MS = (20.0, 300.0, 2000.0)
 SLOWNESS = (3.0, 30.0)
 # For a whole workload: a fault every so often, and some even in a short one.
@@ -262,6 +265,17 @@ class Faults:
             self._say(st.CutLink(at=at, a=found.name, b=found.other))
             self._say(st.HealLink(at=until, a=found.name, b=found.other))
 
+    def _silence(self, at: float, until: float) -> None:
+        """As a cut, which the two ends notice at different times."""
+        until = round(max(until, at + SILENCE_S[1]), 3)
+        if meets(((time, time) for time in self._stage.heals), at, until):
+            return
+        if found := self._find("link", at, until):
+            self._stage.cuts.append((at, until))
+            notices = [round(self._random.uniform(*SILENCE_S), 3) for _ in range(2)]
+            self._say(st.CutLink(found.name, found.other, *notices, at=at))
+            self._say(st.HealLink(at=until, a=found.name, b=found.other))
+
     def _delay(self, at: float, until: float) -> None:
         if found := self._find("link", at, until):
             extra_ms = self._random.choice(EXTRA_MS)
@@ -297,6 +311,7 @@ PLANS: dict[str, Callable[[Faults, float, float], None]] = {
     "amnesia": Faults._amnesia,
     "slow": Faults._slow,
     "cut": Faults._cut,
+    "silence": Faults._silence,
     "delay": Faults._delay,
     "partition": Faults._partition,
     "vanish": Faults._vanish,

@@ -7,6 +7,9 @@ published all the time; each ends with everything healed, but for clients that s
 sometimes with time to settle, so that the next has promises to break. Values are few and small, so that
 filters cover and overlap each other often.
 
+In the profile *edges* faults last, and while they do clients begin and end, publishers all leave and others
+come, and what is published then has to arrive when all are back.
+
 In the profile *moves* clients are sent from broker to broker all the time, mostly publishers, while they
 publish, with faults of all kinds and some churn; brokers are quick enough for a move to be over before long.
 
@@ -53,7 +56,12 @@ STREAM = 80
 STREAM_GAP_S = 0.004
 PRIVATE = "private"
 EVENTS_PER_S = 6.0
+# Longer than a word takes to cross the federation: slow stores, slow links, and a spike of delay on the way.
+GRACE_S = 12.0
 MOVES = "moves"
+EDGES = "edges"
+EDGE_FAULTS_S = (1.0, 12.0)
+EDGE_GRACE_S = 4.0
 MOVES_PER_S = 6.0
 MOVED_PUBLISHERS = 0.8  # their share
 OPTIMISERS = (
@@ -74,7 +82,8 @@ class Scenario:
         self.random = random.Random(f"{seed}/{profile}")
         self.seed = seed
         self.profile = profile
-        self.settings = self._settings_of_moves() if profile == MOVES else self._settings()
+        makers = {MOVES: self._settings_of_moves, EDGES: self._settings_of_edges}
+        self.settings = makers.get(profile, self._settings)()
         self._said: list[st.Statement] = []
         self._names = 0
         self._now = 0.0
@@ -119,6 +128,8 @@ class Scenario:
             link_latency_ms=r.choice([0.0, 5.0, 50.0]),
             link_outbox_max=r.choice([8, 100_000, 100_000]),
             load_period_s=5.0,
+            asking=True,
+            absence_grace_s=GRACE_S,
         )
 
     def _settings_of_moves(self) -> Settings:
@@ -136,9 +147,24 @@ class Scenario:
             link_outbox_max=r.choice([1_000, 100_000]),
         )
 
+    def _settings_of_edges(self) -> Settings:
+        """A word crosses the federation within the time of grace, and nobody's session ends."""
+        r = self.random
+        return msgspec.structs.replace(
+            self._settings(),
+            durability=r.random() < 0.9,
+            commit_ms=r.choice([0.0, 2.0, 20.0]),
+            client_latency_ms=r.choice([0.0, 1.0, 10.0]),
+            link_latency_ms=r.choice([0.0, 2.0, 20.0]),
+            link_outbox_max=r.choice([20, 1_000, 100_000]),
+            linger_s=60.0,
+            absence_grace_s=EDGE_GRACE_S,
+        )
+
     def _build(self) -> None:
         r = self.random
-        size = r.randint(BROKERS_MIN, r.choice([6, 15, BROKERS_MAX]))
+        largest = [3, 5, 12] if self.profile == EDGES else [6, 15, BROKERS_MAX]
+        size = r.randint(BROKERS_MIN, r.choice(largest))
         topology = self._topology(size)
         self._brokers = list(topology.brokers)
         for name in self._brokers:
@@ -154,7 +180,7 @@ class Scenario:
         self._now += 1.0 + SETTLE_S
 
     def _machine(self, at: float, name: str) -> st.AddBroker:
-        quick = self.profile == MOVES
+        quick = self.profile in (MOVES, EDGES)
         mhz = self.random.choice([100.0, 1000.0] if quick else [1.0, 20.0, 1000.0])
         mbps = self.random.choice([5.0, 50.0] if quick else [0.05, 0.5, 5.0, 50.0])
         return st.AddBroker(at=at, broker=name, cpu_mhz=mhz, memory_mb=16, bandwidth_mbps=mbps)
@@ -174,6 +200,9 @@ class Scenario:
 
     def _phase(self) -> None:
         r = self.random
+        if self.profile == EDGES:
+            self._phase_of_edges()
+            return
         kind = r.choice(["faults", "faults", "churn", "both"])
         plan = [(self._soon(PHASE_S), self._publish) for _ in range(int(EVENTS_PER_S * PHASE_S))]
         if kind != "churn":
@@ -189,6 +218,54 @@ class Scenario:
         for at, action in sorted(plan, key=lambda item: item[0]):
             action(at)
         self._now += PHASE_S + r.choice([0.0, SETTLE_S, 3 * SETTLE_S])
+
+    def _phase_of_edges(self) -> None:
+        """Some faults that last; before, during and after them clients come and go, and publish."""
+        r = self.random
+        length_s = EDGE_FAULTS_S[1] + PHASE_S
+        plan = [(self._soon(length_s), self._publish) for _ in range(int(3 * length_s))]
+        times = [self._soon(2.0) for _ in range(r.choice([1, 1, 2, 3]))]
+        self._faulty += times
+        plan += [(round(time + r.choice([0.3, 1.0, 2.5]), 3), self._rush) for time in times]
+        actions = [
+            self._everybody_leaves,
+            self._begin_publishing,
+            self._begin_publishing,
+            self._add_subscriber,
+            self._add_subscriber,
+            self._subscribe,
+            self._unsubscribe,
+            self._advertise,
+            self._unadvertise,
+            self._remove_client,
+        ]
+        plan += [(self._soon(length_s), r.choice(actions)) for _ in range(r.randint(4, 14))]
+        for at, action in sorted(plan, key=lambda item: item[0]):
+            action(at)
+        self._now += length_s + r.choice([0.0, SETTLE_S])
+
+    def _rush(self, at: float) -> None:
+        """Somebody subscribes when not everybody has noticed yet what is lost, and events go on."""
+        name, broker = self._name("S"), self._home()
+        self._subscribers[name] = ["main"]
+        everything = Subscription([Filter([Predicate("a", Operator.GE, 0)])])
+        self._say(st.AddSubscriber(at=at, subscriber=name, broker=broker, subscription=everything))
+        for number in range(STREAM // 2):
+            self._publish(round(at + number * STREAM_GAP_S * 10, 3))
+
+    def _begin_publishing(self, at: float) -> None:
+        """A publisher that says what it has to say at once."""
+        self._add_publisher(at)
+        publisher = next(reversed(self._publishers))
+        for number in range(BURST):
+            self._publish_from(publisher, round(at + number * self.random.choice([0, 0.3]), 3))
+
+    def _everybody_leaves(self, at: float) -> None:
+        """No publisher is left: the subscriptions that followed them go back."""
+        for name in list(self._publishers):
+            if self._is_idle(name, at):
+                del self._publishers[name]
+                self._say(st.RemovePublisher(at=at, publisher=name))
 
     def _churn(self, at: float) -> None:
         choices = [
@@ -468,8 +545,9 @@ class Scenario:
             durability=self.settings.durability,
             end=self.until,
         )
+        lasts_s = EDGE_FAULTS_S if self.profile == EDGES else (SHORTEST_S, PHASE_S / 2)
         for at in self._faulty:
-            faults.fault(at, at + self.random.uniform(SHORTEST_S, PHASE_S / 2))
+            faults.fault(at, at + self.random.uniform(*lasts_s))
         return faults.statements
 
     def _set(self) -> list[st.Statement]:

@@ -8,7 +8,7 @@ are cut, partitions, machines that are down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from roost.broker.events import (
@@ -24,6 +24,7 @@ from roost.simulation.clock import Clock
 
 # How long until an end notices that the other is gone.
 NOTICE_S = 0.2
+NO_NOTICE: Mapping[str, float | None] = {}
 # How long it takes to learn that nobody answers, on top of the latency.
 REFUSAL_S = 0.01
 
@@ -174,13 +175,17 @@ class Network:
             del self.connections[connection.id]
             other.notice(ConnectionClosed(connection.id, reason))
 
-    def cut(self, connection: Connection, reason: str) -> None:
-        """Without a word: what is on the way is lost, and both ends notice after a while."""
+    def cut(
+        self, connection: Connection, reason: str, notices_s: Mapping[str, float | None] = NO_NOTICE
+    ) -> None:
+        """Without a word: what is on the way is lost, and both ends notice after a while, each its own."""
         if connection.open:
             connection.open = False
             del self.connections[connection.id]
             for end in connection.ends:
-                self.clock.after(NOTICE_S, end.notice, ConnectionClosed(connection.id, reason))
+                after_s = notices_s.get(end.name)
+                closed = ConnectionClosed(connection.id, reason)
+                self.clock.after(NOTICE_S if after_s is None else after_s, end.notice, closed)
 
     def delay(self, a: str, b: str, extra_s: float) -> None:
         """From now on everything between two brokers takes so much longer (or less long again).

@@ -183,10 +183,15 @@ class SlowBroker(Statement, frozen=True):
 
 
 class CutLink(Statement, frozen=True):
-    """`30.0 link cut B0 B1`: what is on the way is lost, and nothing passes until it heals."""
+    """`30.0 link cut B0 B1`: what is on the way is lost, and nothing passes until it heals.
+
+    `30.0 link cut B0 B1 1.5 4`: and B0 notices after 1.5 s, B1 after 4, as if it had become silent.
+    """
 
     a: str
     b: str
+    a_notices_s: float | None = None
+    b_notices_s: float | None = None
 
 
 class HealLink(Statement, frozen=True):

@@ -128,7 +128,7 @@ _USAGE: Mapping[type[Statement], str] = {
     say.SlowBroker: "broker slow BROKER FACTOR",
     say.AddLink: "link add BROKER BROKER [LATENCY]",
     say.RemoveLink: "link remove BROKER BROKER",
-    say.CutLink: "link cut BROKER BROKER",
+    say.CutLink: "link cut BROKER BROKER [SECONDS] [SECONDS]",
     say.HealLink: "link heal BROKER BROKER",
     say.DelayLink: "link delay BROKER BROKER EXTRA_MS SECONDS",
     say.Partition: "partition cut BROKER,BROKER,...",

@@ -300,8 +300,9 @@ class World:
 
     def _cut_link(self, s: st.CutLink) -> None:
         self.overlay.cut(s.a, s.b)
+        notices_s = {s.a: s.a_notices_s, s.b: s.b_notices_s}
         for connection in self.network.of(s.a, s.b):
-            self.network.cut(connection, "the link is cut")
+            self.network.cut(connection, "the link is cut", notices_s)
 
     def _heal_link(self, s: st.HealLink) -> None:
         self.overlay.heal(s.a, s.b)
