@@ -45,7 +45,6 @@ class Connection(asyncio.Protocol):
         broker: str,
         *,
         keepalive_s: float = KEEPALIVE_S,
-        greeting_s: float = GREETING_S,
     ) -> None:
         self.line = line
         self._broker = broker  # as the machine calls it
@@ -60,7 +59,6 @@ class Connection(asyncio.Protocol):
         self._out_bytes = 0
         self._reason = ""
         self._is_greeted = False
-        self._greeting_s = greeting_s
         self._keepalive_s = keepalive_s
         self._keepalive: Keepalive | None = None
         self._heard_at = 0.0
@@ -74,7 +72,7 @@ class Connection(asyncio.Protocol):
         login = b"" if self._login is None else encode(self._login)
         set_options(transport)
         self.transport.write(PREFACE + login)
-        self._timer = self.line.loop.call_later(self._greeting_s, self._not_greeted)
+        self._timer = self.line.loop.call_later(GREETING_S, self._not_greeted)
         self.line.opened(self, self._broker)
 
     def data_received(self, data: bytes) -> None:
@@ -124,7 +122,7 @@ class Connection(asyncio.Protocol):
         return rest
 
     def _not_greeted(self) -> None:
-        self._cut(f"the broker did not answer the greeting within {self._greeting_s:g} s")
+        self._cut(f"the broker did not answer the greeting within {GREETING_S:g} s")
 
     def _look_later(self) -> None:
         self._set_timer(self.line.loop.call_later(self._keepalive_s / 2, self._look))

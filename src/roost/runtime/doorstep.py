@@ -103,8 +103,7 @@ class Doorstep(asyncio.BufferedProtocol):
                 return
             for parcel in parcels:  # one, or none of the preface
                 self._heard(parcel)
-        if not self._is_over:
-            connection.read_or_not()
+        connection.read_or_not()
 
     def _next_size(self) -> int:
         """Of what is looked at next; 0 if it is not there yet."""
