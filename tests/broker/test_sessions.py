@@ -129,7 +129,7 @@ def test_a_client_that_begins_anew_leaves_its_old_session_behind() -> None:
     desk.say(1, Subscribe("C/1", parse_subscription("a > 0"), "a test"))
     commands = desk.attach(2)
     assert do.Close(1, "it was left behind") in commands
-    assert do.Send(2, Attached("s", False, 0, 0)) in commands
+    assert do.Send(2, Attached("s", False, 0, 0, is_new=True)) in commands
     assert not desk.broker.routing.subscriptions
 
 

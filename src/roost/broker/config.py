@@ -66,6 +66,14 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     # clients that are away.
     store_full_policy: Literal["refuse", "drop"] = "refuse"
 
+    # What one user may have here (see `quotas`): sessions, subscriptions, and bytes that wait for it in the
+    # store. With 0, any number of those.
+    user_sessions_max: int = 10_000
+    user_subscriptions_max: int = 100_000
+    user_kept_bytes_max: int = 1_000_000_000
+    # How many answers may wait for a client that asks, and does not listen.
+    answers_max: int = 10_000
+
     # How many subscriptions a session may have.
     subscriptions_max: int = 100_000
 

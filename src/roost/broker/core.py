@@ -361,7 +361,7 @@ class Broker:
         peer = peers.get(connection)
         if peer is not None:
             data = peer.channel.data
-            if len(peer.channel.control.outbox) > self._session_bound and peer.is_session:
+            if len(peer.channel.control.outbox) > self.config.answers_max and peer.is_session:
                 # It asks, and doesn't listen to the answers.
                 self.hosting.forget(peer, "it acknowledges nothing")  # type: ignore[arg-type]
                 return

@@ -140,9 +140,9 @@ class Flow:
         if self._broker.store_is_full:
             return False
         lane, config = session.channel.data, self._broker.config
-        if lane.memory_max:
-            return True
         size = size_in_memory(publication)
+        if lane.memory_max:
+            return not self._broker.hosting.quotas.objection_to_keeping(session, size)
         if (
             lane.sent - lane.acked >= config.session_outbox_max
             or session.held_bytes + size > config.session_outbox_bytes_max

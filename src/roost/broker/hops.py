@@ -151,10 +151,12 @@ class Session(Peer):
         "ending",
         "held_bytes",
         "leaving",
+        "owner",
         "permission",
         "process",
         "published",
         "publisher",
+        "usual_bytes",
     )
 
     kind = "session"
@@ -170,11 +172,19 @@ class Session(Peer):
         # Of a durable publisher the number of the last one that was accepted; for others nobody counts.
         self.published: int | None = None
         self.permission: Permission | None = None  # None: of whoever nobody asked who they are
+        self.owner = client  # the user that it counts for
+        self.usual_bytes = 0.0  # of a delivery that is kept for it
         self.held_bytes = 0  # of what came while it was not open
         self.ending = False  # it has said goodbye, or was told to go
         self.leaving = False  # it has said goodbye
         self.ended = False  # it was told so: nothing else will be said
         self.dropped = 0  # deliveries that were not kept, and that it has not been told of
+
+    @property
+    def kept_bytes(self) -> float:
+        """Of what waits for it, about."""
+        lane = self.channel.data
+        return (lane.sent - lane.acked) * self.usual_bytes
 
 
 class Inside(Hop):

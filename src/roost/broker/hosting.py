@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from roost.broker import events as ev
-from roost.broker.commands import CancelTimer, Close, Send, SetTimer
+from roost.broker.commands import CancelTimer, Close, Report, Send, SetTimer
 from roost.broker.draining import HAND_OVER, SETTLE, marker_id, read_marker_id
 from roost.broker.hops import Session
 from roost.broker.messages import (
@@ -40,6 +40,7 @@ from roost.broker.messages import (
     Subscribe,
 )
 from roost.broker.permissions import NAME_SEPARATOR, NOBODY, Permission
+from roost.broker.quotas import Quotas, owner_of
 from roost.language import Subscription
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Hosting:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self.quotas = Quotas(broker.config)
 
     def attach(self, connection: int, greeting: Attach) -> None:
         speaks = self._broker.config.version
@@ -74,6 +76,7 @@ class Hosting:
             self._refuse(connection, AttachRefused(objection))
             return
         resumed = session is not None and greeting.resume
+        is_new = False
         if session is not None and not greeting.resume:
             if session.durable and greeting.durable and not session.ending:
                 self._take_over(session, greeting.process)
@@ -89,6 +92,10 @@ class Hosting:
             if better is not None:
                 self._refuse(connection, AttachRefused("please attach there", better))
                 return
+            objection = self.quotas.objection_to_session(greeting.client, permission)
+            if objection:
+                self._refuse(connection, AttachRefused(objection))
+                return
             session = self.new(
                 greeting.session,
                 greeting.client,
@@ -96,7 +103,9 @@ class Hosting:
                 process=greeting.process,
                 publisher=greeting.publisher,
                 published=greeting.published,
+                owner=owner_of(greeting.client, permission),
             )
+            is_new = greeting.version >= ASKS_BACK
         session.version = greeting.version
         self._broker.own(session, connection)
         self._broker.command(CancelTimer(f"linger:{session.name}"))
@@ -105,8 +114,8 @@ class Hosting:
             channel.resume(greeting.control_received, greeting.data_received)
         received = (channel.control.received, channel.data.received)
         data_from = 0 if resumed else channel.data.acked
-        counted = () if session.published is None else (session.publisher, session.published)
-        answer = Attached(session.name, resumed, *received, data_from, *counted)
+        counted = ("", 0) if session.published is None else (session.publisher, session.published)
+        answer = Attached(session.name, resumed, *received, data_from, *counted, is_new)
         self._broker.command(Send(connection, answer))
         # What it may not have any more is withheld before anything is sent, and refused after.
         session.permission = permission
@@ -120,6 +129,7 @@ class Hosting:
     ) -> str:
         if permission is not None:
             objection = permission.objection_to_client(greeting.client)
+            objection = objection or permission.objection_to_name(greeting.session)
             if objection:
                 return objection
         elif self._broker.config.secured:
@@ -205,8 +215,10 @@ class Hosting:
         ending: bool = False,
         publisher: str = "",
         published: int = 0,
+        owner: str = "",
     ) -> Session:
         session = Session(name, client, self._broker.journal)
+        session.owner = owner or client
         session.ending = ending
         session.durable = durable
         session.process = process
@@ -216,12 +228,19 @@ class Hosting:
         if durable and self._broker.journal is not None:
             session.channel.data.memory_max = self._broker.config.session_memory_max
         self._broker.sessions[name] = session
+        self.quotas.begun(session)
         self._keep(session)
         return session
 
     def _keep(self, session: Session) -> None:
         if self._broker.journal is not None:
-            record = (session.client, session.ending, session.durable, session.process)
+            record = (
+                session.client,
+                session.ending,
+                session.durable,
+                session.process,
+                session.owner,
+            )
             self._broker.journal.put("session", session.name, value=record)
 
     def _count(self, session: Session, number: int) -> None:
@@ -240,8 +259,14 @@ class Hosting:
     def forget(self, session: Session, reason: str) -> None:
         """It is over: nothing of it stays behind."""
         lane = session.channel.data
-        self._broker.unheard += lane.sent - lane.acked
+        unheard = lane.sent - lane.acked
+        self._broker.unheard += unheard
+        if unheard or session.durable:
+            detail = f"{reason}; {unheard:,} deliveries were waiting"
+            level = "warning" if session.durable else "info"
+            self._broker.command(Report(level, "session over", session.name, detail))
         del self._broker.sessions[session.name]
+        self.quotas.over(session)
         self._broker.routing.forget(session, f"session of {session.client} is over: {reason}")
         session.channel.forget()
         self._broker.unacked.pop(session, None)
@@ -266,11 +291,9 @@ class Hosting:
         self._broker.routing.subscribe(session, message.id, message.subscription, message.cause)
 
     def _objection_to_subscription(self, session: Session, subscription: Subscription) -> str:
-        bound = self._broker.config.subscriptions_max
-        if len(session.subscriptions) >= bound:
-            return f"a session has at most {bound:,} subscriptions"
-        if session.permission is None:
-            return ""
+        objection = self.quotas.objection_to_subscription(session)
+        if objection or session.permission is None:
+            return objection
         return session.permission.objection_to_subscription(subscription)
 
     def advertises(self, session: Session, message: Advertise) -> None:
@@ -284,6 +307,10 @@ class Hosting:
         self._broker.routing.advertise(session, message.id, message.advertisement, message.cause)
 
     def _taken(self, session: Session, table: Mapping[str, Entry], id_: str) -> bool:
+        objection = "" if session.permission is None else session.permission.objection_to_name(id_)
+        if objection:
+            self._broker.tell(session, Refused(id_, objection))
+            return True
         there = table.get(id_)
         if there is None or (there.hop is session and session.durable):
             return False  # the next process of a durable session says again what it wants
@@ -407,9 +434,21 @@ class Hosting:
 
     def overflow(self, session: Session) -> None:
         self._broker.unheard += 1
-        if self._broker.config.session_outbox_policy == "drop" or self._broker.store_is_full:
+        config = self._broker.config
+        if config.session_outbox_policy == "drop" or self._broker.store_is_full:
             session.dropped += 1
+        elif not session.ending and session.channel.data.memory_max:
+            reason = f"more than {config.user_kept_bytes_max:,} bytes wait for {session.owner!r}"
+            if session.connection is None:
+                self.forget(session, reason)  # what waits for nobody takes the room of others
+            else:
+                self._end(session, reason)
         elif not session.ending:
-            self._mark_ending(session, f"{session.client} is too slow")
-            bound = self._broker.config.session_outbox_max
-            self._say_ended(session, f"more than {bound:,} deliveries were waiting")
+            bound = config.session_outbox_max
+            self._end(session, f"more than {bound:,} deliveries were waiting")
+
+    def _end(self, session: Session, reason: str) -> None:
+        """The broker has enough of it."""
+        self._broker.command(Report("warning", "session ended", session.name, reason))
+        self._mark_ending(session, f"{session.client} is too slow")
+        self._say_ended(session, reason)

@@ -31,17 +31,22 @@ from roost.broker.hops import Link
 from roost.broker.messages import (
     ASKS_BACK,
     PROTOCOL_VERSION_MIN,
+    Advertise,
+    Frame,
     LinkHello,
     Note,
     Publication,
+    Unadvertise,
 )
 from roost.broker.permissions import NOBODY
+from roost.language import Advertisement, Filter
 
 if TYPE_CHECKING:
     from roost.broker.core import Broker
 
 # Waiting is doubled so often at most: enough for any bound.
 DOUBLED_MAX = 30
+EVERYTHING = Advertisement([Filter()])
 # Said in place of what has lost its meaning: a note for a module that there is not.
 VOID = Note("", b"", "the link has begun anew", behind=True)
 
@@ -303,15 +308,15 @@ class Linking:
         link.number_base = link.number
         link.channel.begin_control()
         data = link.channel.data
-        undelivered = [f for f in data.outbox if type(f.message) is Publication]
+        undelivered = any(type(f.message) is Publication for f in data.outbox) or data.spilled > 0
+        again: list[Frame] = []
         if min(hello.version, link.speaks) < ASKS_BACK:
             # It numbers from 1 on, and expects the same.
+            again = [frame for frame in data.outbox if type(frame.message) is Publication]
             link.channel.begin_data()
-            data = link.channel.data
-            data.memory_max = config.link_outbox_max if broker.journal is not None else 0
+            link.channel.data.memory_max = data.memory_max
         else:
             data.begin_again(hello.data_acked)
-            undelivered = []
             for place, frame in enumerate(data.outbox):
                 if type(frame.message) is not Publication:
                     data.replace(place, VOID)  # it speaks of what was told before
@@ -320,7 +325,11 @@ class Linking:
         link.peer_incarnation = hello.incarnation
         self.keep(link)
         broker.routing.introduce(link, cause)
-        # What has not arrived for certain may be what only the lost memory knew. If it is there
-        # after all, its number will tell.
-        for frame in undelivered:
-            broker.tell(link, frame.message, frame.hops)
+        if undelivered:
+            # What has not arrived for certain may be what only the lost memory knew. If it is there after
+            # all, its number will tell. It may be of advertisements that are withdrawn by now.
+            id_, number = f"{config.incarnation}/{link.name}/{link.number}", link.number + 1
+            broker.tell(link, Advertise(id_, EVERYTHING, cause, number))
+            for frame in again:
+                broker.tell(link, frame.message, frame.hops)
+            broker.tell(link, Unadvertise(id_, cause, number))

@@ -14,6 +14,8 @@ from roost.language import Advertisement, Event, Subscription, covers
 NOBODY = "security is on, and nobody has logged in on this connection"
 # A client belongs to a principal if its name is the principal's, or goes on behind this.
 NAME_SEPARATOR = "~"
+# So does what the client calls its own: sessions, subscriptions, advertisements.
+NAME_MARKS = (NAME_SEPARATOR, "/")
 
 
 class Permission(Struct, frozen=True, gc=False):
@@ -33,6 +35,21 @@ class Permission(Struct, frozen=True, gc=False):
         return (
             f"{self.principal!r} may not call itself {client!r}; expected {self.principal!r},"
             f" or a name that begins with {self.principal + NAME_SEPARATOR!r}"
+        )
+
+    def objection_to_name(self, name: str) -> str:
+        """To calling something so: what is another's, at whatever broker, can't be taken from it.
+
+        What belongs to a principal begins with its name and one of these marks, which no principal's name has
+        in it. A name without any of them is nobody's.
+        """
+        if name.startswith(tuple(self.principal + mark for mark in NAME_MARKS)):
+            return ""
+        if name == self.principal or not any(mark in name for mark in NAME_MARKS):
+            return ""
+        return (
+            f"{self.principal!r} may not call anything {name!r}; expected a name that begins with"
+            f" {self.principal + NAME_SEPARATOR!r}"
         )
 
     def objection_to_subscription(self, subscription: Subscription) -> str:

@@ -41,9 +41,7 @@ class Questions:
         self._waiting[id_].add(attachment.number)
         attachment.send(Settle(id_, f"{self._client.config.client} waits for its requests"))
 
-    def answered(
-        self, attachment: Attachment, id_: str, missing: tuple[str, ...] = ()
-    ) -> None:
+    def answered(self, attachment: Attachment, id_: str, missing: tuple[str, ...] = ()) -> None:
         """In that session all is in effect; at brokers that are away it will be."""
         waiting = self._waiting.get(id_)
         if waiting is not None:

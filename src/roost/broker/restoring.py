@@ -36,7 +36,7 @@ def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
         link.peer_incarnation, link.peer_life, link.number_base = (*rest, "", 0)[:3]
         hops[link.key] = link
     counted = kinds.get("published", {})
-    for (name,), (client, ending, durable, process) in kinds.get("session", {}).items():
+    for (name,), (client, ending, durable, process, *later) in kinds.get("session", {}).items():
         publisher, published = counted.get((name,), ("", 0))
         session = broker.hosting.new(
             str(name),
@@ -46,6 +46,7 @@ def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
             ending=ending,
             publisher=publisher,
             published=published,
+            owner=later[0] if later else "",
         )
         hops[session.key] = session
 
