@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -108,7 +109,8 @@ def test_a_broker_notices_that_a_client_is_gone(ways: tuple[str, ...]) -> None:
     async def test() -> None:
         async with serving(config(limits=QUICK)) as server, wire_to(server.port) as wire:
             reasons: list[str] = []
-            server.refused = lambda _, __, reason: reasons.append(reason)  # type: ignore[method-assign]
+            refused = mock.Mock(side_effect=lambda _, __, reason: reasons.append(reason))
+            server.refused = refused  # type: ignore[method-assign]
             client = connect(url_through(wire), keepalive_s=1_000.0)
             async with client:
                 id_ = only(server)

@@ -33,7 +33,7 @@ from roost.broker.messages import (
     Settled,
 )
 from roost.broker.permissions import Permission
-from roost.runtime import child_broker, descriptors, doorstep, logins, security
+from roost.runtime import descriptors, doorstep, logins, security
 from roost.runtime.child_broker import ChildBroker
 from roost.runtime.config import TlsTable
 from roost.runtime.logins import BUSY, Lane
@@ -134,12 +134,12 @@ class Gate:
 
 @live()
 async def test_what_stands_behind_a_login_is_held_by_its_size_and_no_more_is_read(at: Live) -> None:
-    gate, count = Gate(at), 20_000
+    gate, count = Gate(at), 1_000
     with gate.closed():
         peer = await peer_from(at)
         peer.put(Login(*login_of("eve")), Attach(PROTOCOL_VERSION, "eve", "eve", False, 0, 0))
         for n in range(count):
-            peer.say(Settle(f"{n}", "x" * 200))
+            peer.say(Settle(f"{n}", "x" * 1_000))
         (connection,) = (c for c in at.server._open.values() if c.arrival.address == ELSEWHERE)
         await at.until(lambda: not connection.transport.is_reading())
         step = connection.doorstep
@@ -161,15 +161,22 @@ async def test_a_stranger_cannot_have_a_long_frame_kept(at: Live) -> None:
     )
 
 
+@live()
+async def test_who_was_refused_and_goes_on_is_read_no_further(at: Live) -> None:
+    peer = await peer_from(at)
+    peer.put(Login("nobody", "wrong"))
+    peer.write(bytes(16_000_000))
+    # Without that, it would be read for as long as those may take who want to know why.
+    await at.until(lambda: all(c.arrival.address != ELSEWHERE for c in at.server._open.values()))
+    with pytest.raises(ConnectionError):
+        await peer.drain()
+
+
 @pytest.mark.parametrize("cut", range(1, 60, 7))
 def test_a_greeting_in_pieces_and_what_stands_behind_it(cut: int, tmp_path: Path) -> None:
     async def scenario(at: Live) -> None:
-        said = PREFACE + b"".join(
-            map(
-                encode,
-                (Login(*login_of("eve")), Attach(PROTOCOL_VERSION, "eve", "eve", False, 0, 0)),
-            )
-        )
+        said = PREFACE + encode(Login(*login_of("eve")))
+        said += encode(Attach(PROTOCOL_VERSION, "eve", "eve", False, 0, 0))
         peer = await at.peer(preface=b"")
         for start in range(0, len(said), cut):
             peer.write(said[start : start + cut])
@@ -531,7 +538,7 @@ def test_more_connections_than_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
         subprocess.Popen,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300)),
     )
-    monkeypatch.setattr(child_broker.subprocess, "Popen", limited)
+    monkeypatch.setattr(subprocess, "Popen", limited)
     broker = ChildBroker(tmp_path, settings_of(tmp_path))
     flood = Flood(broker.port, 500)
     try:
@@ -558,8 +565,8 @@ def test_no_files_left_at_all(tmp_path: Path) -> None:
 
 def test_the_limit_of_files_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = [(1_024, 4_096)]
-    monkeypatch.setattr(descriptors.resource, "getrlimit", lambda _: limits[-1])
-    monkeypatch.setattr(descriptors.resource, "setrlimit", lambda _, new: limits.append(new))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: limits.append(new))
     descriptors.raise_limit(2_000)
     assert 2_000 + descriptors.OWN_FILES < limits[-1][0] < 4_096
     assert 2_000 <= descriptors.connections_possible() <= 2_100

@@ -32,6 +32,8 @@ HELD_BYTES_MAX = 8_192
 GREETING_BYTES = 512
 NAMES_BYTES = 24
 PINGS_MAX = 16
+# One who was refused, and goes on: so much is read of it, so that it hears why, and then no more.
+DEAF_BYTES_MAX = 1 << 16
 
 _length_of = struct.Struct(">I").unpack_from
 PREFIX_SIZE = 4
@@ -48,6 +50,7 @@ class Doorstep(asyncio.BufferedProtocol):
         )
         self._held = bytearray()
         self._offset = 0  # of that, in the stream
+        self._unheard = 0  # bytes, since we have hung up
         self._pings = 0
         self._has_logged_in = False
         self._is_over = False
@@ -78,6 +81,10 @@ class Doorstep(asyncio.BufferedProtocol):
         elif not self._connection.is_deaf:
             self._held += data
             self.go_on()
+        else:
+            self._unheard += count
+            if self._unheard > DEAF_BYTES_MAX:
+                self._connection.transport.abort()
 
     # --- what it says -------------------------------------------------------------------------------
 
