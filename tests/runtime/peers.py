@@ -152,7 +152,8 @@ async def play(
     config = ServerConfig(
         broker=BrokerTable(port=0, **(broker or {})),
         admin=AdminTable(port=-1),
-        limits=LimitsTable(**(limits or {})),
+        # Peers here answer only while somebody listens to what they hear.
+        limits=LimitsTable(**({"keepalive_s": 60.0} | dict(limits or {}))),
         tls=tls or TlsTable(),
         security=SecurityTable(
             enabled=True, users=str(folder / "users.toml"), refusals=str(folder / "refusals")

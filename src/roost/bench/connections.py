@@ -38,7 +38,7 @@ from roost.bench.timing import Say, percentile, silent
 from roost.broker.messages import (
     CONTROL,
     DATA,
-    PROTOCOL_VERSION,
+    PROTOCOL_VERSION_MIN,
     Ack,
     Advertise,
     Attach,
@@ -102,7 +102,9 @@ class Peer:
         self._acknowledged = 0
         self._decoder = StreamDecoder()
         self._requests = 0
-        self.sock.sendall(PREFACE + encode(Attach(PROTOCOL_VERSION, client, client, False, 0, 0)))
+        # The version that is asked nothing, which nobody here would answer.
+        greeting = Attach(PROTOCOL_VERSION_MIN, client, client, False, 0, 0)
+        self.sock.sendall(PREFACE + encode(greeting))
 
     def request(self, message: Message) -> None:
         self._requests += 1

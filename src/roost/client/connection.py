@@ -59,6 +59,7 @@ class Connection(asyncio.Protocol):
         self._out_bytes = 0
         self._reason = ""
         self._is_greeted = False
+        self._is_looking = False
         self._keepalive_s = keepalive_s
         self._keepalive: Keepalive | None = None
         self._heard_at = 0.0
@@ -115,10 +116,11 @@ class Connection(asyncio.Protocol):
             elif type(parcel) is not Pong or not self._is_greeted:
                 rest.append(parcel)  # ahead of a greeting, a Pong answers the machine
                 self._is_greeted = self._is_greeted or type(parcel) is Attached
-        if self._is_greeted and self._keepalive is not None and self._keepalive_s:
-            self._look_later()
-        elif self._is_greeted:
-            self._set_timer(None)
+        if self._is_greeted and not self._is_looking:
+            self._set_timer(None)  # which was for the greeting
+            if self._keepalive is not None and self._keepalive_s:
+                self._is_looking = True
+                self._look_later()
         return rest
 
     def _not_greeted(self) -> None:

@@ -233,6 +233,7 @@ class SocketConnection(asyncio.Protocol):
     def greeted_with(self, parcel: Parcel) -> bool:
         """The first that it says that is not for us but for the machine. False: it is not to go on."""
         if self.neighbour and type(parcel) is AttachRefused:
+            self.is_deaf = True
             self.server.turned_away(self.neighbour, parcel.reason)
             self.transport.close()
             return False
@@ -276,6 +277,7 @@ class SocketConnection(asyncio.Protocol):
 
     def _no_greeting(self, reason: str) -> None:
         if self.neighbour:
+            self.is_deaf = True
             self.server.turned_away(self.neighbour, reason)
             self.shell.closed(self, reason)
             self.transport.abort()
@@ -339,6 +341,7 @@ class SocketConnection(asyncio.Protocol):
 
     def abort(self, reason: str) -> None:
         """Without waiting for what was written: the peer does not read."""
+        self.is_deaf = True
         self.server.refused(self.id, "connection", reason)
         self.shell.closed(self, reason)
         self.transport.abort()

@@ -345,7 +345,8 @@ def _settings(folder: Path, users: Path, *, durable: bool) -> Settings:
             "data": str(folder / "data") if durable else "",
         },
         "links": {"neighbours": {NEIGHBOUR: ""}},
-        "limits": {"greeting_s": 2.0, "frame_s": 2.0, "stalled_s": 2.0},
+        # The well-behaved answer only while they exchange events.
+        "limits": {"greeting_s": 2.0, "frame_s": 2.0, "stalled_s": 2.0, "keepalive_s": 60.0},
         "security": {
             "enabled": True,
             "users": str(users),

@@ -35,7 +35,7 @@ from roost.bench.loads.quotes import CLASS, PAYLOAD_BYTES, STAMPS, Quote, quotes
 from roost.broker.messages import (
     CONTROL,
     DATA,
-    PROTOCOL_VERSION,
+    PROTOCOL_VERSION_MIN,
     Ack,
     Advertise,
     Attach,
@@ -184,7 +184,7 @@ class Session:
     def __init__(self, port: int, client: str) -> None:
         self.sock = connect(port)
         greeting = Attach(
-            version=PROTOCOL_VERSION,
+            version=PROTOCOL_VERSION_MIN,  # which is asked nothing that we would have to answer
             client=client,
             session=client,
             resume=False,
