@@ -17,8 +17,10 @@ from roost.runtime.config import (
     BrokerTable,
     LimitsTable,
     LinksTable,
+    QuotasTable,
     SecurityTable,
     ServerConfig,
+    StoreTable,
     TlsTable,
     TraceTable,
     address_of,
@@ -68,6 +70,8 @@ def test_every_setting_is_documented_under_its_reason() -> None:
 
 def test_the_machine_of_the_broker_gets_all_its_settings() -> None:
     made = {"broker", "incarnation", "durable", "secured", "store_full_policy", "subscriptions_max"}
+    made |= {"user_sessions_max", "user_subscriptions_max", "user_kept_bytes_max", "answers_max"}
+    made |= {"version"}
     assert set(BrokerConfig.__struct_fields__) - made <= set(BrokerTable.__struct_fields__)
     assert broker_config(ServerConfig(), "i1") == BrokerConfig(
         broker="B0", incarnation="i1", subscriptions_max=LimitsTable().subscriptions_max
@@ -89,6 +93,16 @@ def test_what_is_set_reaches_the_machine() -> None:
         linger_s=5,
         session_outbox_policy="drop",
     )
+
+
+@pytest.mark.parametrize(
+    ("kept", "retained", "bound"), [(0, 0, 0), (8, 0, 8), (0, 40, 10), (8, 40, 8), (80, 40, 10)]
+)
+def test_one_user_can_not_fill_the_store(kept: int, retained: int, bound: int) -> None:
+    server = ServerConfig(
+        quotas=QuotasTable(kept_bytes=kept), store=StoreTable(retained_bytes_max=retained)
+    )
+    assert broker_config(server, "i1").user_kept_bytes_max == bound
 
 
 def test_limits_are_those_of_the_wire() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from roost.loopback import is_loopback
 from roost.runtime.config import (
     AdminTable,
     BrokerTable,
@@ -15,7 +16,7 @@ from roost.runtime.config import (
     ServerConfig,
     TlsTable,
 )
-from roost.runtime.exposure import exposures, is_loopback
+from roost.runtime.exposure import exposures
 
 EVERYWHERE = BrokerTable(host="0.0.0.0")
 USERS = SecurityTable(enabled=True, users="/nowhere/users.toml")

@@ -81,6 +81,7 @@ class Client:
         "config",
         "duplicates",
         "home",
+        "is_new",
         "kept_back",
         "move",
         "move_counts",
@@ -95,6 +96,7 @@ class Client:
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
         self.duplicates = 0
+        self.is_new = False  # the session that it has now began with its first greeting
         self.publisher = config.publisher or config.client
         self.published = config.published  # the sequence number of the last event
         self._accepted_max = INT_MAX  # a durable publisher's: the one behind it was refused
@@ -389,6 +391,8 @@ class Client:
         if not greeting.resumed and attachment.spoken:
             self.say_all_anew(attachment)
         attachment.attached(greeting)
+        if not greeting.resumed:
+            self.is_new = greeting.is_new
         self.command(Tell("attached", attachment.broker, "resumed" if greeting.resumed else ""))
         if self.config.publisher and self.accepted > greeting.published:
             self._accepted_max = greeting.published  # the reason is on the way

@@ -47,7 +47,7 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
 
     # What settles waits so long for a neighbour that is lost: longer than it takes both ends to notice
     # that, and a word to cross the federation (see `absence`).
-    absence_grace_s: float = 2.0
+    absence_grace_s: float = 5.0
 
     # How many messages may wait for a neighbour. At the bound, whoever could add to them is read no
     # further (acknowledgements and control still are), and so on back to the publishers.

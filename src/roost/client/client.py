@@ -291,7 +291,7 @@ class Client:
     async def advertise(self, filter_: str | Filter | Advertisement) -> Advertised:
         """Say what will be published; every event then has to match one of the advertisements.
 
-        Waits until all brokers know of it, at most `settle_s`. Nothing is derived any more from what is
+        Waits until the broker has it. Nothing is derived any more from what is
         published. Refused if the broker does not allow it.
 
         >>> import asyncio, roost
@@ -436,9 +436,11 @@ class Client:
         self._durables[session.inbox] = session
         return DurableSubscription(self, session, str(interest), auto_ack=auto_ack)
 
-    async def _until_ready(self, inbox: Inbox[Any], timeout_s: float | None) -> None:
+    async def _until_ready(
+        self, inbox: Inbox[Any], timeout_s: float | None, everywhere: bool
+    ) -> None:
         within_s = self._options.timeout_s if timeout_s is None else timeout_s
-        await self._live().settle(inbox, within_s)
+        await self._live().settle(inbox, within_s, everywhere=everywhere)
 
     def _unsubscribe(self, inbox: Inbox[Any]) -> None:
         if self._inboxes.get(inbox.name) is inbox:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ssl
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 from roost.client.client import Client, State
 from roost.client.connection import KEEPALIVE_S
 from roost.client.dialling import Tls
+from roost.client.errors import InsecureConnection
 from roost.client.options import Options
 from roost.client.sync import SyncClient
 from roost.client.url import target_of
+from roost.loopback import is_loopback
 from roost.wire import DEFAULT_LIMITS, Limits
 
 
@@ -41,9 +44,9 @@ def connect(
     | `user`, `token` | who is calling; else from the URL, ROOST_USER and ROOST_TOKEN |
     | `tls` | for `roosts://`: files (`Tls`, or the path of the authority), or a context of your own |
     | `timeout_s` | how long connecting, leaving and `ready` may take |
-    | `settle_s` | how long events wait, at most, until all brokers know of a new advertisement |
+    | `settle_s` | how long events wait for a new advertisement, if the broker is of the version before |
     | `failover_s` | how long to dial the broker that has the session before another gets its turn |
-    | `keepalive_s` | a broker that is silent for so long is asked, and given up after three times that; 0: not |
+    | `keepalive_s` | a broker that is silent for so long is asked, and given up after thrice that; 0: not |
     | `pending_max`, `pending_bytes_max` | what may be on its way, above which `publish` waits |
     | `buffer_max` | how many events of a subscription may wait to be read |
     | `limits` | what an event may hold; only if the brokers' limits are not the usual ones |
@@ -65,8 +68,13 @@ def connect(
     for what, have in (("pending_max", pending_max), ("pending_bytes_max", pending_bytes_max)):
         if have < 1:
             raise ValueError(f"{what} is {have}; expected 1 or more")
+    target = target_of(url, user, token)
+    elsewhere = not all(is_loopback(host) for host, _ in target.addresses)
+    if target.token and elsewhere and not target.tls:
+        what = "the token goes there in the clear; expected roosts://"
+        warnings.warn(f"{target.url}: {what}", InsecureConnection, stacklevel=2)
     client = Client(
-        target_of(url, user, token),
+        target,
         Options(
             name=_checked(name or ""),
             tls=Tls(authority=tls) if isinstance(tls, str | Path) else tls,

@@ -260,11 +260,20 @@ class DurableSubscription(Subscription):
         """The same as `event.ack()`."""
         await event.ack()
 
-    async def ready(self, timeout_s: float | None = None) -> None:
+    async def ready(self, timeout_s: float | None = None, *, everywhere: bool = False) -> None:
         """As `Subscription.ready`; connects first, if need be."""
         await self._session.open()
         within_s = self._session.timeout_s if timeout_s is None else timeout_s
-        await self._session.line.settle(self._inbox, within_s)
+        await self._session.line.settle(self._inbox, within_s, everywhere=everywhere)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the broker has just begun to keep events for it: there was no session of that name.
+
+        Of one that had been there before, what was published meanwhile is lost: the session has expired, was
+        ended by an operator or a quota, or the broker has lost its store.
+        """
+        return self._session.line.machine.is_new
 
     async def close(self) -> None:
         """Detach: the session waits for whoever asks for it next, with what was not acknowledged."""

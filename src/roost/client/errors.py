@@ -65,6 +65,17 @@ class SessionOver(ClientError):
         self.reason = reason
 
 
+class NotEverywhere(ClientError):
+    """A subscription is in place, but some brokers are away: they will hear of it when they are back.
+
+    Nothing is missed by that; `missing` names them, as far as is known.
+    """
+
+    def __init__(self, title: str, missing: tuple[str, ...]) -> None:
+        super().__init__(f"{title} has not reached {', '.join(missing)}: away just now")
+        self.missing = missing
+
+
 class NotInTime(ClientError, TimeoutError):
     """What was waited for did not happen in time; it may still happen."""
 
@@ -79,6 +90,10 @@ class Stalled(ClientError):
 
 class Closed(ClientError):
     """The client, the subscription or the outbox has been closed."""
+
+
+class InsecureConnection(UserWarning):
+    """A token goes to another machine in the clear: whoever sees it on the way can use it."""
 
 
 class EventsDropped(RuntimeWarning):

@@ -33,7 +33,15 @@ from roost.broker.events import (
 )
 from roost.broker.messages import Frame, Parcel, Publication
 from roost.client.dialling import DialError
-from roost.client.errors import ClientError, Closed, ConnectError, NotInTime, SessionOver, Stalled
+from roost.client.errors import (
+    ClientError,
+    Closed,
+    ConnectError,
+    NotEverywhere,
+    NotInTime,
+    SessionOver,
+    Stalled,
+)
 from roost.client.settling import Settling
 
 if TYPE_CHECKING:
@@ -268,7 +276,7 @@ class Line:
         elif news.what == "dropped":
             self._owner.dropped(int(news.about))
         elif news.what == "settled":
-            self.settling.settled(news.about)
+            self.settling.settled(news.about, news.reason)
         elif news.what == "moved":
             self.pauses_s.append(float(news.reason))
         elif news.what == "ended":
@@ -357,16 +365,19 @@ class Line:
                 self._waiters.remove(waiter)
         self.check()
 
-    async def settle(self, inbox: Inbox[Any], timeout_s: float) -> None:
-        """Until a subscription is in effect everywhere."""
+    async def settle(self, inbox: Inbox[Any], timeout_s: float, *, everywhere: bool) -> None:
+        """Until a subscription is in place; with `everywhere`, NotEverywhere if somebody is away."""
         asked = self.settling.ask()
         await self.until(
             lambda: asked.done() or inbox.failure is not None,
             timeout_s,
-            lambda: f"{inbox.title} is not in effect at every broker",
+            lambda: f"{inbox.title} is not in place",
         )
         if inbox.failure is not None:
             raise inbox.failure()
+        missing = asked.result()
+        if everywhere and missing:
+            raise NotEverywhere(inbox.title, missing)
 
     # --- reading, or not ----------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from roost.broker.events import (
     ResumeRequested,
     UnadvertiseRequested,
 )
+from roost.broker.messages import ASKS_BACK
 from roost.client.advertising import Derived
 from roost.client.errors import Gap, Refused
 from roost.client.line import Line
@@ -153,7 +154,7 @@ class Publishing:
     # --- advertisements -----------------------------------------------------------------------------
 
     async def advertise(self, advertisement: Advertisement) -> Advertised:
-        """Until all brokers know of it, or have had time enough."""
+        """Until the broker has it."""
         self._derived = None
         self._names += 1
         name = f"own {self._names}"
@@ -161,9 +162,12 @@ class Publishing:
         let_go = self._hold_for(name, advertisement)
         try:
             await self._line.until(
-                lambda: let_go.done() or bool(advertised._refusal),
+                lambda: (
+                    bool(advertised._refusal)
+                    or (let_go.done() and not self._machine.channel.control.outbox)
+                ),
                 None,
-                lambda: "the advertisement has not settled",
+                lambda: "the advertisement has not been heard",
             )
         except BaseException:
             self.withdraw(name)  # nobody has it, so nobody could
@@ -177,13 +181,20 @@ class Publishing:
             self._line.handle(UnadvertiseRequested(name))
 
     def _hold_for(self, name: str, advertisement: Advertisement) -> asyncio.Future[None]:
-        """Advertise, and hold events back until it has settled; done when they are let go."""
+        """Advertise, and hold events back until it has settled, if need be; done when they are let go.
+
+        Brokers presume that they are wanted (`absence`), but for those of the version before.
+        """
         line = self._line
         line.handle(AdvertiseRequested(name, advertisement))
+        if self._machine.home.speaks >= ASKS_BACK:
+            let_go: asyncio.Future[None] = line.loop.create_future()
+            let_go.set_result(None)
+            return let_go
         if not self._holds:
             line.handle(PauseRequested())
         self._holds += 1
-        let_go: asyncio.Future[None] = line.loop.create_future()
+        let_go = line.loop.create_future()
         late = line.loop.call_later(self._options.settle_s, self._let_go, let_go, False)
         line.settling.ask().add_done_callback(lambda _: self._let_go(let_go, True))
         let_go.add_done_callback(lambda _: late.cancel())

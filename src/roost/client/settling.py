@@ -7,7 +7,7 @@ each link. So all who ask in one turn of the event loop share one question.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from roost.broker.events import SettleRequested
 
@@ -15,22 +15,25 @@ if TYPE_CHECKING:
     from roost.client.line import Line
 
 
+Missing: TypeAlias = tuple[str, ...] | None
+
+
 class Settling:
-    """The questions of one line. An answer is True, or False if there will be none."""
+    """The questions of one line. An answer is the brokers that are away; None if there will be no answer."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
         self._count = 0
-        self._next: asyncio.Future[bool] | None = None  # to be asked at the end of this turn
-        self._asked: dict[str, asyncio.Future[bool]] = {}
+        self._next: asyncio.Future[Missing] | None = None  # to be asked at the end of this turn
+        self._asked: dict[str, asyncio.Future[Missing]] = {}
         self._is_over = False
 
-    def ask(self) -> asyncio.Future[bool]:
+    def ask(self) -> asyncio.Future[Missing]:
         """Done when all that was asked for so far is in effect. It is shared: don't cancel it."""
         if self._next is None:
             self._next = self._line.loop.create_future()
             if self._is_over:
-                self._next.set_result(False)
+                self._next.set_result(None)
             else:
                 self._line.loop.call_soon(self._ask)
         return self._next
@@ -41,10 +44,10 @@ class Settling:
             self._asked[str(self._count)], self._next = self._next, None
             self._line.handle(SettleRequested(str(self._count)))
 
-    def settled(self, id_: str) -> None:
+    def settled(self, id_: str, missing: str) -> None:
         future = self._asked.pop(id_, None)
         if future is not None:
-            future.set_result(True)
+            future.set_result(tuple(missing.split()))
 
     def ask_again(self) -> None:
         """A session began anew, whose broker has never heard the questions."""
@@ -57,5 +60,5 @@ class Settling:
         asked, self._asked = self._asked, {}
         for future in (*asked.values(), *filter(None, [self._next])):
             if not future.done():
-                future.set_result(False)
+                future.set_result(None)
         self._next = None

@@ -98,13 +98,17 @@ class Subscription:
     def _event(self, item: Any) -> ReceivedEvent:
         return ReceivedEvent(item)
 
-    async def ready(self, timeout_s: float | None = None) -> None:
-        """Until it is in effect at every broker: whatever is published from now on, anywhere, comes.
+    async def ready(self, timeout_s: float | None = None, *, everywhere: bool = False) -> None:
+        """Until it is in place: whatever is published from now on, anywhere, comes.
 
-        Refused if the broker refuses the subscription; NotInTime if some broker can't be reached, within the
-        client's `timeout_s` if no other time is given. It goes on in any case.
+        It is known then to every broker that can be reached, and waits for those that can't; what is
+        published there meanwhile is kept until they are back. With `everywhere`, NotEverywhere says who
+        that is.
+
+        Refused if the broker refuses the subscription; NotInTime if it takes longer than the client's
+        `timeout_s`, if no other time is given. It goes on in any case.
         """
-        await self._client._until_ready(self._inbox, timeout_s)
+        await self._client._until_ready(self._inbox, timeout_s, everywhere)
 
     async def close(self) -> None:
         """End it; what was not read is gone."""

@@ -165,9 +165,9 @@ class SyncSubscription:
         except TimeoutError:
             raise NotInTime(f"no event for {self.filter!r} within {timeout_s:g} s") from None
 
-    def ready(self, timeout_s: float | None = None) -> None:
-        """Until it is in effect at every broker; see `Subscription.ready`."""
-        self._thread.run(self._subscription.ready(timeout_s))
+    def ready(self, timeout_s: float | None = None, *, everywhere: bool = False) -> None:
+        """Until it is in place; see `Subscription.ready`."""
+        self._thread.run(self._subscription.ready(timeout_s, everywhere=everywhere))
 
     def close(self) -> None:
         """End it; a durable one is only detached."""

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from roost.errors import UserError
 from roost.language.literals import abbreviate
+from roost.loopback import is_loopback
 
 DEFAULT_URL = "http://127.0.0.1:7412"
 DEFAULT_PORT = 7412
@@ -99,8 +100,6 @@ def ask_all(
 
 def token_in_clear(url: str, access: Access) -> str:
     """Where a token would go unencrypted over a network, as messages show it; "" if it would not."""
-    from roost.runtime.exposure import is_loopback  # noqa: PLC0415 (settings take their time)
-
     shown, connection, login = _connection(url, access)
     plain = not isinstance(connection, http.client.HTTPSConnection)
     return shown if plain and login.partition(":")[2] and not is_loopback(connection.host) else ""

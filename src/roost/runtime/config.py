@@ -142,6 +142,20 @@ class BrokerTable(Table, frozen=True, kw_only=True):
             " further, and so on back to the publishers."
         ),
     ] = 100_000
+    spare_max: Annotated[
+        Positive,
+        why(
+            "When so many messages wait for a neighbour that is away, what it has not asked for is kept no"
+            " longer: who subscribes there from then on may miss events until it is back."
+        ),
+    ] = 50_000
+    absence_grace_s: Annotated[
+        Seconds,
+        why(
+            "How long what subscribers ask for waits for a neighbour that is lost: longer than it takes both"
+            " ends to notice that, and a word to cross the federation."
+        ),
+    ] = 5.0
     redial_min_s: Annotated[
         SomeSeconds,
         why("How long to wait before dialling a neighbour again; doubles each time in vain ..."),
@@ -234,6 +248,26 @@ class LimitsTable(Table, frozen=True, kw_only=True):
     filter_length_max: Annotated[
         Positive, why("Characters in a subscription or an advertisement, as text.")
     ] = DEFAULT_LIMITS.filter_length_max
+
+
+class QuotasTable(Table, frozen=True, kw_only=True):
+    """How much one user may have at this broker, so that it can't take it from the others.
+
+    Brokers and administrators are not counted. Where nobody logs in, a user is the name of a client.
+    """
+
+    sessions: Annotated[Positive, why("Sessions, also of clients that are away.")] = 10_000
+    subscriptions: Annotated[Positive, why("Subscriptions in all of them.")] = 100_000
+    kept_bytes: Annotated[
+        Count,
+        why(
+            "Bytes that wait in the store for its durable sessions. Beyond it the largest one ends, which is"
+            " logged, and its client is told. 0: any number, or a quarter of [store] retained_bytes_max."
+        ),
+    ] = 1_000_000_000
+    answers: Annotated[
+        Positive, why("Answers that wait for a session that asks, and does not listen.")
+    ] = 10_000
 
 
 class StoreTable(Table, frozen=True, kw_only=True):
@@ -386,6 +420,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     broker: BrokerTable = BrokerTable()
     links: LinksTable = LinksTable()
     limits: LimitsTable = LimitsTable()
+    quotas: QuotasTable = QuotasTable()
     store: StoreTable = StoreTable()
     admin: AdminTable = AdminTable()
     tls: TlsTable = TlsTable()
@@ -400,7 +435,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
 def broker_config(server: ServerConfig, incarnation: str) -> BrokerConfig:
     """What the machine of the broker has to know; settings of the same name are the same."""
-    table = server.broker
+    table, quotas = server.broker, server.quotas
     same = set(BrokerConfig.__struct_fields__) & set(BrokerTable.__struct_fields__)
     return BrokerConfig(
         broker=table.name,
@@ -409,6 +444,13 @@ def broker_config(server: ServerConfig, incarnation: str) -> BrokerConfig:
         secured=server.security.enabled,
         store_full_policy=server.store.policy_at_limit,
         subscriptions_max=server.limits.subscriptions_max,
+        user_sessions_max=quotas.sessions,
+        user_subscriptions_max=quotas.subscriptions,
+        # One user who is away must not fill the store for all.
+        user_kept_bytes_max=min(
+            filter(None, (quotas.kept_bytes, server.store.retained_bytes_max // 4)), default=0
+        ),
+        answers_max=quotas.answers,
         **{name: getattr(table, name) for name in same},
     )
 

@@ -7,13 +7,13 @@ somebody asks: whoever mends a file sees it mended.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from roost.loopback import is_loopback
 from roost.runtime.config import ServerConfig, address_of
 
 
@@ -27,14 +27,6 @@ class Exposure(NamedTuple):
 def exposures(config: ServerConfig, config_file: Path | None = None) -> list[Exposure]:
     """All of them, the settings' first. The file is where the settings are from."""
     return [*_open_doors(config), *_tokens_in_clear(config), *_open_files(config, config_file)]
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine gets there. What a name stands for is not looked up."""
-    try:
-        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def _open_doors(config: ServerConfig) -> Iterator[Exposure]:
