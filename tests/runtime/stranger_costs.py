@@ -107,9 +107,12 @@ def measure(what: str, stranger: Stranger, count: int = STRANGERS, **how: bool) 
     with tempfile.TemporaryDirectory() as folder:
         target = Target(Path(folder), **how)
         try:
-            if how.get("old_users"):  # argon2 takes its 19 MiB once, however many ask
-                says(PREFACE + WRONG)(target).close()
+            # Argon2 takes its 19 MiB once, however many ask.
+            first = says(PREFACE + WRONG)(target) if how.get("old_users") else None
             target.settle()
+            if first is not None:
+                first.close()
+                target.settle()
             memory, cpu_s, files = target.broker.resident_bytes(), target.cpu_s(), target.files()
             sockets = [stranger(target) for _ in range(count)]
             target.settle()
