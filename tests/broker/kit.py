@@ -4,7 +4,8 @@
 the order of each class; control may overtake data, and what is on it when it is cut is lost. Nothing happens
 by itself: `settle` moves parcels, the oldest first, until nobody has anything to say, `step` moves one of the
 test's choice, and `advance` lets time pass and timers fire. So a test can hold data back while control goes
-on (`hold_data`), transactions from becoming safe (`hold_commits`), cut connections and crash brokers.
+on (`hold_data`), transactions from becoming safe (`hold_commits`), what is asked of the store from being
+answered (`hold_fetches`), cut connections and crash brokers.
 
 `expected_tables` computes what the routing tables should be by the definitions of 001 section 2.1.3, the
 obvious way, from nothing but the overlay and what clients ask for.
@@ -102,6 +103,8 @@ class Federation:
         self.hold_data: set[Edge] = set()  # (sender, receiver) whose data stays on the way
         self.hold_commits: set[str] = set()
         self.commits: dict[str, deque[do.Persist]] = {}
+        self.hold_fetches: set[str] = set()
+        self.fetches: dict[str, deque[do.Fetch]] = {}
         self.timers: dict[tuple[str, str], tuple[float, float]] = {}  # (due, delay)
         self.version_of: dict[str, int] = {}  # brokers that speak an earlier one
         self._config = config
@@ -131,6 +134,7 @@ class Federation:
         )
         broker = self.brokers[name] = Broker(config, self._modules(name))
         self.commits[name] = deque()
+        self.fetches[name] = deque()
         self.handle(name, ev.Started(dict(self.stores[name])))
         for dialler, called in self.edges:
             if name in (dialler, called):
@@ -142,6 +146,7 @@ class Federation:
         """The broker is gone, with whatever was not safe."""
         del self.brokers[name]
         self.commits[name].clear()
+        self.fetches[name].clear()
         if not keep_store:
             self.stores[name].clear()
         for key in [key for key in self.timers if key[0] == name]:
@@ -322,6 +327,15 @@ class Federation:
                     store[key] = value
             self.handle(name, ev.Persisted(persist.token))
 
+    def fetch(self, name: str, count: int | None = None) -> None:
+        """So many of the questions to a store are answered, in their order; None: all."""
+        waiting = self.fetches[name]
+        for _ in range(len(waiting) if count is None else min(count, len(waiting))):
+            fetch = waiting.popleft()
+            numbers = range(fetch.first, fetch.first + fetch.count)
+            messages = [self.stores[name].get(("out", *fetch.key, number)) for number in numbers]
+            self.handle(name, ev.Fetched(fetch.key, fetch.first, messages))
+
     # --- what machines want done --------------------------------------------------------------------
 
     def _execute(self, who: str, wanted: Sequence[do.Command]) -> None:
@@ -346,7 +360,9 @@ class Federation:
                     if who not in self.hold_commits:
                         self.commit(who)
                 case do.Fetch():
-                    self._fetch(who, command)
+                    self.fetches[who].append(command)
+                    if who not in self.hold_fetches:
+                        self.fetch(who)
                 case do.PauseReading():
                     self.paused.add((who, command.connection))
                 case do.ResumeReading():
@@ -363,11 +379,6 @@ class Federation:
                     self.news[who].append(command)
                 case _:
                     raise AssertionError(f"nobody does {command}")
-
-    def _fetch(self, who: str, fetch: do.Fetch) -> None:
-        numbers = range(fetch.first, fetch.first + fetch.count)
-        messages = [self.stores[who].get(("out", *fetch.key, number)) for number in numbers]
-        self.handle(who, ev.Fetched(fetch.key, fetch.first, messages))
 
     def _send(self, who: str, connection_id: int, parcel: Parcel) -> None:
         connection = self.connections.get(connection_id)

@@ -125,10 +125,12 @@ class Flow:
         peer = self._peer(str(kind), str(name))
         if peer is None or not peer.fetching:
             return  # whoever asked is not there any more
-        peer.fetching = False
         lane = peer.channel.data
+        if event.first != lane.sent - lane.spilled + 1:
+            return  # asked for by an earlier connection; the answer to the last question is still to come
+        peer.fetching = False
         messages = [message for message in event.messages if message is not None]
-        if event.first == lane.sent - lane.spilled + 1 and len(messages) == len(event.messages):
+        if len(messages) == len(event.messages):
             lane.refill(messages)
             if isinstance(peer, Session):
                 self._broker.hosting.withhold(peer, len(messages))
