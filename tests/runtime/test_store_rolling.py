@@ -31,7 +31,7 @@ from roost.runtime.toml_file import toml_value
 
 ROOT = Path(__file__).parents[2]
 COMMIT = "1b62682"
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 class Broker:
@@ -92,6 +92,11 @@ def then(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("then")
     with tarfile.open(fileobj=io.BytesIO(found.stdout)) as archive:
         archive.extractall(folder, filter="data")
+    # What is compiled is kept beside the source: once here, rather than by all processes at the same time,
+    # which takes longer than clients wait for an advertisement to settle.
+    warm = "from roost.runtime import main, warming; import roost; warming.warm_up()"
+    environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
+    subprocess.run([sys.executable, "-c", warm], env=environment, check=True)
     return folder / "src"
 
 
@@ -131,7 +136,7 @@ SUBSCRIBER = """
     import roost
 
     async def main(url, filter, count):
-        async with roost.connect(url, timeout_s=30) as client:
+        async with roost.connect(url, timeout_s=60, settle_s=60) as client:
             subscription = client.subscribe(filter)
             await subscription.ready()
             print("ready", flush=True)
@@ -147,7 +152,7 @@ PUBLISHER = """
     import roost
 
     async def main(url, numbers):
-        async with roost.connect(url, timeout_s=30) as client:
+        async with roost.connect(url, timeout_s=60, settle_s=60) as client:
             await client.advertise("class = 'STOCK'")
             for number in numbers:
                 await client.publish({"class": "STOCK", "n": number})
@@ -246,8 +251,8 @@ async def upgrade(
 ) -> None:
     async with (
         asyncio.timeout(PATIENCE_S),
-        roost.connect(here.url, timeout_s=30) as near,
-        roost.connect(there.url, timeout_s=30) as far,
+        roost.connect(here.url, timeout_s=60, settle_s=60) as near,
+        roost.connect(there.url, timeout_s=60, settle_s=60) as far,
     ):
 
         async def publish(at: Any, *numbers: int) -> None:
