@@ -1,31 +1,76 @@
-"""Chaos: the plan and the tally; tests/cli/test_chaos.py is a short real run."""
+"""Chaos: the plan, the wires and the oracle; tests/cli/test_chaos.py is a short real run."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roost.bench.chaos.plan import rounds_of
+from roost.bench.chaos.interests import KINDS, Interest
+from roost.bench.chaos.oracle import MARK_EVERY, Oracle, paths_of
+from roost.bench.chaos.plan import FAULTS, USUAL, counts_of, rounds_of
+from roost.bench.chaos.ranges import overlap, without
 from roost.bench.chaos.tally import Tally
+from roost.bench.chaos.wires import HOST, Wire
+from roost.errors import UserError
+from roost.runtime.federation import free_ports
 
-BROKERS = ["B0", "B1", "B2"]
+BROKERS = ["B0", "B1", "B2", "B3", "B4"]
+LINKS = [("B0", "B1"), ("B0", "B2"), ("B1", "B3"), ("B1", "B4")]
+
+# --- the plan ---------------------------------------------------------------------------------------
 
 
 @given(st.integers(0, 1_000))
 def test_a_seed_is_a_plan(seed: int) -> None:
-    rounds = rounds_of(seed, BROKERS, kills=6, stops=3, fills=3)
-    assert rounds == rounds_of(seed, BROKERS, kills=6, stops=3, fills=3)
-    counts = {
-        (fault, broker): sum((r.fault, r.broker) == (fault, broker) for r in rounds)
-        for fault in ("kill", "stop", "fill")
-        for broker in BROKERS
-    }
-    assert set(counts.values()) == {1, 2}  # every broker has its share
+    links, doors = [f"{a}-{b}" for a, b in LINKS], [f"clients of {name}" for name in BROKERS]
+    rounds = rounds_of(seed, BROKERS, links, doors, USUAL, dead_after_s=9.0)
+    assert rounds == rounds_of(seed, BROKERS, links, doors, USUAL, dead_after_s=9.0)
+    for fault in FAULTS:
+        assert sum(each.fault == fault for each in rounds) == USUAL[fault]
+    killed = [each.place for each in rounds if each.fault == "kill"]
+    assert {killed.count(name) for name in BROKERS} == {10}  # every broker has its share
+    assert max(each.lasts_s for each in rounds if each.fault == "stop") == 30.0
+    holes = [each.lasts_s for each in rounds if each.fault == "hole"]
+    assert all(0.3 * 9.0 <= lasts_s <= 1.7 * 9.0 for lasts_s in holes)
 
 
-@given(st.lists(st.integers(1, 8), max_size=20), st.integers(8, 10))
-def test_a_tally_counts_what_is_missing_doubled_and_late(came: list[int], published: int) -> None:
-    tally = Tally()
+@pytest.mark.parametrize("text", ["flood", "kill=x", "kill=-1", "kill,,cut", "kill="])
+def test_faults_that_there_are_not(text: str) -> None:
+    with pytest.raises(UserError, match="expected some of kill, stop"):
+        counts_of(text)
+
+
+# --- numbers ----------------------------------------------------------------------------------------
+
+ranges = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=4)
+
+
+def numbers_in(parts: list[tuple[int, int]]) -> set[int]:
+    return {number for first, end in parts for number in range(first, end)}
+
+
+@given(ranges, ranges)
+def test_ranges_are_sets_of_numbers(
+    some: list[tuple[int, int]], other: list[tuple[int, int]]
+) -> None:
+    other = [(first, max(first, end)) for first, end in other]
+    assert numbers_in(without(some, other)) == numbers_in(some) - numbers_in(other)
+    assert numbers_in(overlap(some, 5, 9)) == numbers_in(some) & {5, 6, 7, 8}
+
+
+@given(st.integers(1, KINDS), st.integers(0, 50), st.integers(0, 50))
+def test_an_interest_counts_what_it_wants(kinds: int, first: int, end: int) -> None:
+    interest = Interest("A", kinds)
+    assert interest.count(first, end) == sum(map(interest.wants, range(first, end)))
+
+
+@given(st.lists(st.integers(1, 8), max_size=20), st.integers(9, 12))
+def test_a_tally_counts_what_is_missing_doubled_and_late(came: list[int], end: int) -> None:
+    tally = Tally(Interest())
     late = 0
     for place, number in enumerate(came):
         tally.came(number)
@@ -33,4 +78,249 @@ def test_a_tally_counts_what_is_missing_doubled_and_late(came: list[int], publis
     assert tally.received == len(set(came))
     assert tally.doubled == len(came) - len(set(came))
     assert tally.reordered == late
-    assert tally.lost(published) == published - len(set(came))
+    assert numbers_in(tally.missing(end)) == set(range(1, end)) - set(came)
+
+
+@given(st.integers(0, 10), st.integers(0, 10), st.integers(1, 10))
+def test_the_next_process_gets_again_what_is_not_confirmed(
+    had: int, confirmed: int, from_: int
+) -> None:
+    tally = Tally(Interest())
+    for number in range(1, had + 1):
+        tally.came(number)
+    confirmed = min(confirmed, had)
+    tally.begin_life(confirmed)
+    for number in range(from_, had + 3):
+        tally.came(number)
+    again = range(from_, had + 1)
+    assert tally.doubled == sum(number <= confirmed for number in again)
+    assert tally.again == sum(number > confirmed for number in again)
+    assert numbers_in(tally.missing(had + 3)) == set(range(had + 1, min(from_, had + 3)))
+
+
+# --- the oracle -------------------------------------------------------------------------------------
+
+LAST = 10 * MARK_EVERY
+
+
+def played(came: list[int], *, acked: int = LAST, ready_at: float = 0.0) -> Oracle:
+    """P at B3 publishes some numbers, MARK_EVERY a second; S at B4 gets these."""
+    oracle = Oracle(paths_of(BROKERS, LINKS))
+    oracle.publisher("P", "B3", "A")
+    oracle.subscriber("S", "B4", Interest("A"))
+    oracle.hear("life", "S")
+    oracle.hear("ready", "S", ready_at)
+    for second in range(10):
+        oracle.hear("published", "P", 1 + second * MARK_EVERY, float(second))
+    oracle.hear("acked", "P", acked)
+    oracle.hear("came", "S", {"P": came})
+    return oracle
+
+
+def checks(oracle: Oracle) -> tuple[int, int, int]:
+    counts = oracle.counts()
+    assert counts.clean == (not (counts.lost or counts.doubled or counts.reordered))
+    return counts.lost, counts.doubled, counts.reordered
+
+
+ALL = list(range(1, LAST + 1))
+
+
+def test_all_is_well() -> None:
+    oracle = played(ALL)
+    assert checks(oracle) == (0, 0, 0)
+    assert oracle.outstanding() == 0
+    assert oracle.counts().expected == oracle.counts().delivered == LAST
+
+
+@given(st.integers(1, LAST))
+def test_it_notices_one_event_that_is_lost(number: int) -> None:
+    oracle = played([each for each in ALL if each != number])
+    assert checks(oracle) == (1, 0, 0)
+    assert oracle.outstanding() == 1
+    assert oracle.counts().examples == [f"S misses {number} of P"]
+
+
+@given(st.integers(1, LAST), st.integers(1, LAST))
+def test_it_notices_one_event_that_comes_twice(number: int, later: int) -> None:
+    place = max(number, later)
+    assert checks(played([*ALL[:place], number, *ALL[place:]])) == (0, 1, 0)
+
+
+@given(st.integers(1, LAST - 1))
+def test_it_notices_two_events_in_the_wrong_order(number: int) -> None:
+    swapped = [*ALL[: number - 1], number + 1, number, *ALL[number + 1 :]]
+    assert checks(played(swapped)) == (0, 0, 1)
+
+
+def test_it_expects_what_was_published_since_the_subscription_was_in_place() -> None:
+    first = 1 + 5 * MARK_EVERY
+    assert checks(played(ALL[first - 1 :], ready_at=4.5)) == (0, 0, 0)
+    assert checks(played(ALL[first:], ready_at=4.5)) == (1, 0, 0)
+    assert checks(played([], ready_at=9.5)) == (0, 0, 0)
+
+
+def test_what_was_not_acknowledged_may_come_or_not() -> None:
+    assert checks(played(ALL[:100], acked=90)) == (0, 0, 0)
+    assert checks(played(ALL[:90], acked=90)) == (0, 0, 0)
+    assert checks(played(ALL[:89], acked=90)) == (1, 0, 0)
+    # One that came was accepted, and so were those before it.
+    assert checks(played([*ALL[:90], 93], acked=90)) == (2, 0, 0)
+
+
+def test_a_subscription_that_ended_has_no_holes() -> None:
+    oracle = played(ALL[:50])
+    oracle.hear("ended", "S")
+    assert checks(oracle) == (0, 0, 0)
+    oracle = played([*ALL[:20], *ALL[21:50]])
+    oracle.hear("ended", "S")
+    assert checks(oracle) == (1, 0, 0)
+
+
+def test_what_was_confirmed_does_not_come_again() -> None:
+    oracle = played(ALL[:50])
+    oracle.hear("asked", "S", 1)
+    oracle.hear("came", "S", {"P": ALL[50:60]})
+    oracle.hear("confirmed", "S", 1)
+    oracle.hear("asked", "S", 2)  # and nobody hears the answer
+    oracle.hear("life", "S")
+    oracle.hear("came", "S", {"P": ALL[50:]})
+    assert checks(oracle) == (0, 0, 0)
+    assert oracle.counts().again == 10
+    oracle.hear("life", "S")
+    oracle.hear("came", "S", {"P": ALL[49:]})
+    assert checks(oracle) == (0, 1, 0)
+
+
+def restored(broker: str, came_then: list[int], came_later: list[int], until: float) -> Oracle:
+    """A backup of a broker was made, and it began anew with it at some time."""
+    oracle = played(came_then)
+    backup = oracle.backup(broker)
+    oracle.about_to_restore(backup)
+    oracle.restored(backup, until)
+    oracle.hear("came", "S", {"P": came_later})
+    return oracle
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_restored_broker_is_forgiven_what_passed_through_it(broker: str) -> None:
+    """49 and 50 were lost, between 48, which had come, and what was published after 5 s."""
+    oracle = restored(broker, ALL[:48], ALL[50:], until=4.5)
+    if broker in ("B1", "B3", "B4"):  # on the way from B3 to B4
+        assert checks(oracle) == (0, 0, 0)
+        assert oracle.counts().forgiven == 2
+    else:
+        assert checks(oracle) == (2, 0, 0)
+
+
+def test_and_nothing_else() -> None:
+    first = 1 + 5 * MARK_EVERY  # published when it was there again
+    oracle = restored("B1", ALL[:48], [*ALL[48 : first - 1], *ALL[first:]], until=4.5)
+    assert checks(oracle) == (1, 0, 0)
+    oracle = restored(
+        "B1", [*ALL[:20], *ALL[21:48]], ALL[48:], until=4.5
+    )  # it had been lost before
+    assert checks(oracle) == (1, 0, 0)
+
+
+def test_subscribers_of_a_restored_broker_get_again_what_they_have_acknowledged_since() -> None:
+    def acknowledged(broker: str) -> Oracle:
+        oracle = played(ALL[:50])
+        backup = oracle.backup(broker)
+        oracle.hear("asked", "S", 1)
+        oracle.hear("confirmed", "S", 1)
+        oracle.about_to_restore(backup)
+        oracle.restored(backup, 6.0)
+        oracle.hear("life", "S")
+        oracle.hear("came", "S", {"P": ALL[40:]})
+        return oracle
+
+    assert checks(acknowledged("B4")) == (0, 0, 0)
+    assert checks(acknowledged("B1")) == (0, 10, 0)
+
+
+def test_events_flow_when_everybody_has_something_new() -> None:
+    oracle = played(ALL[:100])
+    number = oracle.publishers["P"].first_since(6.0)
+    assert number == 1 + 6 * MARK_EVERY
+    assert oracle.flows(6.0, ["P"], ["S"])
+    assert not oracle.flows(7.0, ["P"], ["S"])
+    assert not oracle.flows(70.0, ["P"], ["S"])
+
+
+def test_the_next_process_of_an_outbox_begins_where_the_last_one_was() -> None:
+    """What the one before may have published already was not published since."""
+    oracle = played(ALL)
+    publisher = oracle.publishers["P"]
+    last = publisher.numbers[-1]
+    oracle.hear("published", "P", last - 3, 20.0)
+    oracle.hear("published", "P", last - 3 + MARK_EVERY, 21.0)
+    oracle.hear("published", "P", last - 3 + 2 * MARK_EVERY, 22.0)
+    assert publisher.first_since(20.0) == last - 3 + 2 * MARK_EVERY
+
+
+# --- wires ------------------------------------------------------------------------------------------
+
+
+def with_a_wire(
+    play: Callable[[Wire, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> None:
+    """Through it, somebody is connected to who says everything twice."""
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(100):
+            writer.write(2 * data)
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(echo, HOST, 0)
+        wire = Wire("wire", free_ports(1)[0], server.sockets[0].getsockname()[1])
+        await wire.open()
+        try:
+            async with asyncio.timeout(10):
+                reader, writer = await asyncio.open_connection(HOST, wire.port)
+                writer.write(b"a")
+                assert await reader.readexactly(2) == b"aa"
+                await play(wire, reader, writer)
+                writer.close()
+        finally:
+            await wire.close()
+            server.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("reset", [True, False])
+def test_a_wire_is_cut(reset: bool) -> None:
+    async def play(wire: Wire, reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        wire.cut(reset=reset)
+        if reset:
+            with pytest.raises(ConnectionResetError):
+                await reader.read(1)
+        else:
+            assert await reader.read(1) == b""
+        again, writer = await asyncio.open_connection(HOST, wire.port)
+        writer.write(b"b")
+        assert await again.readexactly(2) == b"bb"
+        writer.close()
+
+    with_a_wire(play)
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_a_black_hole_says_nothing_and_loses_nothing(way: str) -> None:
+    async def play(wire: Wire, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        wire.swallow("up" if way == "up" else "down")
+        writer.write(b"b")
+        late, late_writer = await asyncio.open_connection(HOST, wire.port)
+        late_writer.write(b"c")
+        for waiting in (reader, late):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await waiting.read(1)
+        wire.heal()
+        assert await reader.readexactly(2) == b"bb"
+        assert await late.readexactly(2) == b"cc"
+        late_writer.close()
+
+    with_a_wire(play)

@@ -1,7 +1,8 @@
-"""The brokers of a chaos run: a chain of real processes, each with its store, and what is done to them.
+"""The brokers of a chaos run: a tree of real processes, each with its store, and what is done to them.
 
-Where it may (as root), each store has a small file system of its own, in memory, which can be filled up. A
-broker that was killed is started again with what its store holds.
+Neighbours and clients reach a broker through wires of ours (`wires`). Where it may (as root), each store has
+a small file system of its own, in memory, which can be filled up. A broker that was killed is started again
+with what its store holds, or with a backup of it.
 """
 
 from __future__ import annotations
@@ -11,38 +12,54 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from roost.bench.chaos.wires import HOST, Wire
 from roost.errors import UserError
+from roost.runtime.federation import free_ports
+from roost.runtime.toml_file import toml_value
 
-HOST = "127.0.0.1"
-START_S = 30.0
+START_S = 60.0
+END_S = 20.0
 # Larger than what a store needs, so that only what we put there fills it.
-DISK_BYTES = 256_000_000
+DISK_BYTES = 512_000_000
 FILLER = "filler"
 FILL_CHUNK = b"\0" * 1_000_000
+# A neighbour that is back is not waited for long.
+REDIAL_S = (0.1, 2.0)
+# In times of the keepalive, as it is by default.
+GRACE = 5 / 3
+# More than is published while a broker is away: what is given up is no promise kept, and said.
+SPARE_MAX = 500_000
 
 
 class ChaosBroker:
     """One of them."""
 
-    def __init__(self, name: str, folder: Path, port: int, neighbours: dict[str, str]) -> None:
+    def __init__(self, name: str, folder: Path, port: int, door: Wire) -> None:
         self.name = name
         self.port = port
+        self.door = door  # what its clients come through
         self.data = folder / name
+        self.log = folder / f"{name}.log"
         self.can_be_filled = False
-        self._log = folder / f"{name}.log"
-        self._neighbours = neighbours
+        self._config = folder / f"{name}.toml"
+        self._backup = folder / f"{name}.backup"
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        return f"roost://{HOST}:{self.port}"
+        return f"roost://{HOST}:{self.door.port}"
 
-    def prepare(self, *, small_disk: bool) -> None:
+    @property
+    def has_died(self) -> bool:
+        """Of its own accord."""
+        return self._process is not None and self._process.poll() is not None
+
+    def prepare(self, neighbours: dict[str, str], keepalive_s: float, *, small_disk: bool) -> None:
         self.data.mkdir()
         if small_disk:
             command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(self.data)]
@@ -50,21 +67,46 @@ class ChaosBroker:
                 self.can_be_filled = not subprocess.run(
                     command, capture_output=True, check=False
                 ).returncode
+        tables: dict[str, dict[str, object]] = {
+            "broker": {
+                "name": self.name,
+                "host": HOST,
+                "port": self.port,
+                "data": str(self.data),
+                "redial_min_s": REDIAL_S[0],
+                "redial_max_s": REDIAL_S[1],
+                "absence_grace_s": GRACE * keepalive_s,
+                "spare_max": SPARE_MAX,
+            },
+            "links": {"neighbours": neighbours},
+            "limits": {"keepalive_s": keepalive_s},
+            "admin": {"port": -1},
+        }
+        self._config.write_text(
+            "".join(
+                f"[{name}]\n" + "".join(f"{key} = {toml_value(v)}\n" for key, v in keys.items())
+                for name, keys in tables.items()
+            )
+        )
+
+    # --- its life -----------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Until it listens."""
-        command = [sys.executable, "-m", "roost", "broker", "--name", self.name]
-        command += ["--port", str(self.port), "--admin-port", "-1", "--data", str(self.data)]
-        for name, address in self._neighbours.items():
-            command += ["--neighbour", f"{name}={address}"]
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        command = [sys.executable, "-m", "roost", "broker", "--config", str(self._config)]
+        with self.log.open("ab") as log:
+            # Signals of the terminal are for us.
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
         deadline = asyncio.get_running_loop().time() + START_S
         while not await self._answers():
             if self._process.poll() is not None or asyncio.get_running_loop().time() > deadline:
-                last = self._log.read_text().splitlines()[-5:]
-                raise UserError(f"{self.name} does not start: {' / '.join(last)}")
+                raise UserError(f"{self.name} does not start: {' / '.join(self.last_said())}")
             await asyncio.sleep(0.02)
+
+    def last_said(self) -> list[str]:
+        return self.log.read_text("utf-8", "replace").splitlines()[-5:]
 
     async def _answers(self) -> bool:
         try:
@@ -78,6 +120,7 @@ class ChaosBroker:
         self._signal(signal.SIGKILL)
         assert self._process is not None
         self._process.wait()
+        self._process = None
 
     def stop(self) -> None:
         self._signal(signal.SIGSTOP)
@@ -89,6 +132,22 @@ class ChaosBroker:
         assert self._process is not None
         self._process.send_signal(number)
 
+    def end(self) -> None:
+        """In order, and nothing of it is left."""
+        if self._process is not None and self._process.poll() is None:
+            self.go_on()
+            self.empty()
+            self._signal(signal.SIGTERM)
+            try:
+                self._process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        if self.can_be_filled:
+            subprocess.run(["umount", str(self.data)], capture_output=True, check=False)
+        shutil.rmtree(self.data, ignore_errors=True)
+
+    # --- its disk -----------------------------------------------------------------------------------
+
     async def fill(self) -> None:
         """Not a byte more fits on its disk."""
         with (self.data / FILLER).open("wb", buffering=0) as filler, contextlib.suppress(OSError):
@@ -98,40 +157,88 @@ class ChaosBroker:
     def empty(self) -> None:
         (self.data / FILLER).unlink(missing_ok=True)
 
-    def end(self) -> None:
-        """In order, and nothing of it is left."""
-        if self._process is not None and self._process.poll() is None:
-            self.go_on()
-            self._signal(signal.SIGTERM)
-            try:
-                self._process.wait(START_S)
-            except subprocess.TimeoutExpired:
-                self.kill()
-        if self.can_be_filled:
-            subprocess.run(["umount", str(self.data)], capture_output=True, check=False)
-        shutil.rmtree(self.data, ignore_errors=True)
+    async def back_up(self) -> None:
+        """While it runs."""
+        await _roost("backup", str(self.data), str(self._backup), "--replace")
+
+    async def restore(self) -> None:
+        """While it does not."""
+        await _roost("restore", str(self._backup), str(self.data), "--force")
+        for old in self.data.glob("*.before-*"):
+            old.unlink()
 
 
-def chain(folder: Path, count: int) -> list[ChaosBroker]:
-    """B0 - B1 - ...: each dials the one before it."""
-    ports = _free_ports(count)
-    brokers = []
-    for number in range(count):
-        neighbours = {}
-        if number > 0:
-            neighbours[f"B{number - 1}"] = f"{HOST}:{ports[number - 1]}"
-        if number < count - 1:
-            neighbours[f"B{number + 1}"] = ""
-        brokers.append(ChaosBroker(f"B{number}", folder, ports[number], neighbours))
+async def _roost(*arguments: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "roost",
+        *arguments,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await process.communicate()
+    if process.returncode:
+        raise UserError(f"roost {arguments[0]}: {said.decode('utf-8', 'replace').strip()}")
+
+
+class Tree:
+    """All brokers, and the wires between them."""
+
+    def __init__(self, brokers: list[ChaosBroker], links: list[Wire]) -> None:
+        self.brokers = {broker.name: broker for broker in brokers}
+        self.links = {link.name: link for link in links}
+        self.wires = {wire.name: wire for wire in [*links, *(b.door for b in brokers)]}
+
+    async def start(self) -> None:
+        for wire in self.wires.values():
+            await wire.open()
+        for broker in self.brokers.values():
+            await broker.start()
+
+    def check(self) -> None:
+        for broker in self.brokers.values():
+            if broker.has_died:
+                raise UserError(f"{broker.name} has died: {' / '.join(broker.last_said())}")
+
+    def given_up(self) -> int:
+        """How often a broker said that it keeps no longer what nobody has asked for."""
+        logs = (broker.log.read_text("utf-8", "replace") for broker in self.brokers.values())
+        return sum(log.count("neighbour given up") for log in logs)
+
+    async def end(self) -> None:
+        for wire in self.wires.values():
+            await wire.close()
+        for broker in self.brokers.values():
+            broker.end()
+
+
+def link_name(a: str, b: str) -> str:
+    return f"{a}-{b}"
+
+
+def door_name(broker: str) -> str:
+    return f"clients of {broker}"
+
+
+def tree(
+    folder: Path, names: Sequence[str], links: Sequence[tuple[str, str]], keepalive_s: float
+) -> Tree:
+    """The second of each link dials the first."""
+    free = iter(free_ports(2 * len(names) + len(links)))
+    ports = {name: next(free) for name in names}
+    neighbours: dict[str, dict[str, str]] = {name: {} for name in names}
+    wires = []
+    for called, dials in links:
+        wire = Wire(link_name(called, dials), next(free), ports[called])
+        neighbours[called][dials] = ""
+        neighbours[dials][called] = f"{HOST}:{wire.port}"
+        wires.append(wire)
+    brokers = [
+        ChaosBroker(name, folder, port, Wire(door_name(name), next(free), port))
+        for name, port in ports.items()
+    ]
     small_disk = os.geteuid() == 0
     for broker in brokers:
-        broker.prepare(small_disk=small_disk)
-    return brokers
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((HOST, 0))
-        return [each.getsockname()[1] for each in sockets]
+        broker.prepare(neighbours[broker.name], keepalive_s, small_disk=small_disk)
+    return Tree(brokers, wires)

@@ -1,65 +1,118 @@
-"""A process of a chaos run: publishes numbered events at a rate, if they are taken, until told to stop.
+"""A publisher of a chaos run: numbered events at a rate, if they are taken; from an outbox, or plainly.
 
-    python -m roost.bench.chaos.publisher URL EVENTS_PER_S
-
-Says on a line of its own, as JSON, how many it has published and how many were acknowledged; and once more
-when all were.
+An outbox goes on where the process before this one has come to. When its broker was restored from a backup it
+may have to go back, and so may its session be over.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
-import threading
 import time
+from collections.abc import Awaitable, Callable
 
 import roost
+from roost.bench.chaos.interests import attributes_of
+from roost.bench.chaos.oracle import MARK_EVERY
+from roost.bench.chaos.player import PATIENCE_S, Order, Say
+from roost.client import Client, Outbox, SessionOver
 
-CLASS = "CHAOS"
-PAYLOAD = b"\0" * 100
-# For a broker that is down: longer than any fault lasts.
-PATIENCE_S = 120.0
-REPORT_EVERY = 1_000
+REPORT_S = 0.1
 # Of events that are on their way: so that all that was published goes through the faults, not after them.
 PENDING_MAX = 4_000
+# A pause that a fault made is made up for, up to so much.
+BEHIND_S = 5.0
 
 
-def watch_input(stop: asyncio.Event) -> None:
-    """Whoever started us closes our input when it is enough."""
-    loop = asyncio.get_running_loop()
+async def publish(order: Order, keepalive_s: float, say: Say, end: asyncio.Event) -> None:
+    filter_ = f"class = '{order.class_}'"
+    while True:
+        async with roost.connect(
+            order.url, timeout_s=PATIENCE_S, keepalive_s=keepalive_s, pending_max=PENDING_MAX
+        ) as client:
+            if order.how == "outbox":
+                try:
+                    async with client.outbox(order.name, advertise=filter_) as outbox:
+                        await _from_outbox(order, outbox, say, end)
+                except SessionOver as error:
+                    say("failed", order.name, str(error))
+                    continue
+            else:
+                if order.how == "advertised":
+                    await client.advertise(filter_)
+                await _plainly(order, client, say, end)
+            return
 
-    def watch() -> None:
-        sys.stdin.read()
-        loop.call_soon_threadsafe(stop.set)
 
-    # Nobody waits for it: an error should end us at once.
-    threading.Thread(target=watch, daemon=True).start()
+async def _from_outbox(order: Order, outbox: Outbox, say: Say, end: asyncio.Event) -> None:
+    async def publish(number: int) -> None:
+        await outbox.publish(
+            number,
+            attributes_of(order.name, order.class_, number),
+            payload=bytes(order.payload_bytes),
+        )
+
+    async with _reported(order.name, lambda: outbox.accepted, say):
+        await _at_its_rate(order, outbox.last, publish, say, end)
+        await outbox.flush(PATIENCE_S)
 
 
-def report(published: int, acknowledged: int, *, done: bool = False) -> None:
-    said = {"published": published, "acknowledged": acknowledged, "done": done}
-    print(json.dumps(said), flush=True)
+async def _plainly(order: Order, client: Client, say: Say, end: asyncio.Event) -> None:
+    published = 0
 
+    async def publish(number: int) -> None:
+        nonlocal published
+        await client.publish(
+            attributes_of(order.name, order.class_, number), payload=bytes(order.payload_bytes)
+        )
+        published = number
 
-async def main(url: str, events_per_s: float) -> None:
-    stop = asyncio.Event()
-    watch_input(stop)
-    async with roost.connect(url, timeout_s=PATIENCE_S, pending_max=PENDING_MAX) as client:
-        await client.advertise(f"class = '{CLASS}'")
-        number, began = 0, time.monotonic()
-        while not stop.is_set():
-            # A pause that a fault made is made up for.
-            ahead_s = number / events_per_s - (time.monotonic() - began)
-            if ahead_s > 0.01:
-                await asyncio.sleep(ahead_s)
-            number += 1
-            await client.publish({"class": CLASS, "number": number}, payload=PAYLOAD)
-            if number % REPORT_EVERY == 0:
-                report(number, number - client.unacknowledged)
+    async with _reported(order.name, lambda: published - client.unacknowledged, say):
+        await _at_its_rate(order, 0, publish, say, end)
         await client.flush(PATIENCE_S)
-        report(number, number - client.unacknowledged, done=True)
 
 
-if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], float(sys.argv[2])))
+async def _at_its_rate(
+    order: Order,
+    last: int,
+    publish: Callable[[int], Awaitable[None]],
+    say: Say,
+    end: asyncio.Event,
+) -> None:
+    number, due = last, time.monotonic()
+    while not end.is_set() and not (order.events and number >= order.events):
+        number += 1
+        due = max(due + 1 / order.rate, time.monotonic() - BEHIND_S)
+        if (number - last) % MARK_EVERY == 1:
+            say("published", order.name, number, time.monotonic())
+        await publish(number)
+        ahead_s = due - time.monotonic()
+        if ahead_s > 0.01:
+            await asyncio.sleep(ahead_s)
+
+
+class _reported:  # noqa: N801  # used like a function
+    """Meanwhile it is said how far the broker has acknowledged; and at the end, how far in all."""
+
+    def __init__(self, name: str, acked: Callable[[], int], say: Say) -> None:
+        self._name = name
+        self._acked = acked
+        self._say = say
+        self._said = 0
+
+    async def __aenter__(self) -> None:
+        self._task = asyncio.create_task(self._again_and_again())
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        self._report()
+
+    async def _again_and_again(self) -> None:
+        while True:
+            await asyncio.sleep(REPORT_S)
+            self._report()
+
+    def _report(self) -> None:
+        acked = self._acked()
+        if acked > self._said:
+            self._said = acked
+            self._say("acked", self._name, acked)

@@ -1,76 +1,70 @@
-"""A chaos run: a chain of durable brokers under load, one fault after the other, and the verdict.
+"""A chaos run: a tree of durable brokers under load, one fault after the other, and the verdict.
 
-The publisher is at one end of the chain, subscribers with durable subscriptions at both ends. So each fault
-hits the publisher's broker, one on the path, or a subscriber's. The load never pauses. After the last fault
-the publisher goes on until enough events were acknowledged, and then all of them must have reached every
-subscriber once and in order.
+Clients come, go and are killed all the while, whatever is the matter with the brokers. After each fault the
+load has to flow again: every subscriber that stands gets something of every such publisher that was
+published after the fault was over. After the last one the publishers go on until enough events were
+acknowledged, and end; then all that the oracle expects must come.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import secrets
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 from msgspec import Struct
 
-from roost.bench.chaos import publisher, subscriber
-from roost.bench.chaos.brokers import ChaosBroker, chain
-from roost.bench.chaos.plan import Round, rounds_of
+from roost.bench.chaos.brokers import Tree, door_name, tree
+from roost.bench.chaos.crowd import Crowd
+from roost.bench.chaos.faults import suffer
+from roost.bench.chaos.oracle import Counts, Oracle, paths_of
+from roost.bench.chaos.plan import Fault, Round, acts_of, rounds_of
+from roost.errors import UserError
+from roost.runtime.keepalive import DEAD_AFTER
 
-BROKERS = 3
-# What six processes on two cores can carry, with some to spare to catch up after a fault.
-EVENTS_PER_S = 6_000.0
-# Events have to flow again so long after a fault is over, and all to arrive so long after the last.
-RECOVERY_S = 60.0
-LOOK_S = 0.02
+# What a dozen processes on two cores can carry, with some to spare to catch up after a fault.
+EVENTS_PER_S = 2_000.0
+# Events have to flow again so long after a fault is over: what has waited comes first.
+RECOVERY_S = 180.0
+# Everything has come, or nothing has for so long: in the end.
+QUIET_S = 30.0
+LOOK_S = 0.05
+# What may come a second time, in the end, does so within this time.
+SECOND_TIME_S = 1.0
 
 Say = Callable[[str, int, int], None]  # what is happening, rounds done, events acknowledged
 
 
-class Player(Struct):
-    """A publisher or subscriber: its process, and what it has last said."""
-
-    name: str
-    process: asyncio.subprocess.Process
-    said: dict[str, Any]
-
-    def count(self, key: str) -> int:
-        return int(self.said.get(key, 0))
-
-
 class Recovered(Struct, frozen=True):
-    """A round, and how long after the fault was over events arrived again everywhere."""
+    """A round, how long it took, and how long after the fault was over events arrived again everywhere."""
 
     round: Round
+    lasted_s: float
     recovery_s: float
 
 
 class Verdict(Struct, frozen=True):
-    """What came of it. Counts are over all subscribers."""
+    """What came of it."""
 
     rounds: list[Recovered]
     not_run: int  # rounds that could not be had here
+    client_kills: int
+    publishers: int
+    subscribers: int
     published: int
     acknowledged: int
-    received: dict[str, int]  # by subscriber
-    lost: int
-    doubled: int
-    reordered: int
+    counts: Counts
+    given_up: int  # how often a broker gave a neighbour up, and so promised nothing
+    failures: list[str]  # the last that clients complained of
     seconds: float
     stuck: str  # what did not recover; "" if everything did
 
     @property
     def clean(self) -> bool:
-        return not (self.lost or self.doubled or self.reordered or self.stuck)
+        return self.counts.clean and not self.stuck
 
 
 class StuckError(Exception):
@@ -79,158 +73,141 @@ class StuckError(Exception):
 
 async def run(
     seed: int,
+    counts: Mapping[Fault, int],
     *,
-    kills: int,
-    stops: int,
-    fills: int,
     events: int,
+    brokers: Sequence[str],
+    links: Sequence[tuple[str, str]],
+    keepalive_s: float = 3.0,
+    duration_s: float | None = None,
     events_per_s: float = EVENTS_PER_S,
     say: Say = lambda *_: None,
 ) -> Verdict:
-    """Play all of it; at least so many events are acknowledged."""
+    """Play all of it; at least so many events are acknowledged, unless that takes longer than said."""
     with tempfile.TemporaryDirectory(prefix="roost-chaos-") as folder:
-        brokers = chain(Path(folder), BROKERS)
-        players: list[Player] = []
+        there = tree(Path(folder), brokers, links, keepalive_s)
+        oracle = Oracle(paths_of(brokers, links))
+        crowd = Crowd(there, oracle, events_per_s, keepalive_s)
+        rounds = rounds_of(
+            seed,
+            brokers,
+            list(there.links),
+            [door_name(broker) for broker in brokers],
+            counts,
+            dead_after_s=DEAD_AFTER * keepalive_s,
+        )
+        can_be_had = [
+            r for r in rounds if r.fault != "fill" or there.brokers[r.place].can_be_filled
+        ]
+        play = _Play(there, oracle, crowd, say, duration_s)
+        began = time.monotonic()
+        stuck = ""
         try:
-            say("brokers start", 0, 0)
-            for broker in brokers:
-                await broker.start()
-            ends = (brokers[0], brokers[-1])
-            # The names are new: sessions of an earlier run are no concern of this one.
-            word = secrets.token_hex(4)
-            for number, broker in enumerate(ends):
-                name = f"{word}-{number}"
-                players.append(await _player(subscriber, broker.url, name))
-            await _until(lambda: all(p.said.get("ready") for p in players), "subscribers are ready")
-            players.append(await _player(publisher, brokers[0].url, str(events_per_s)))
-            return await _play(seed, brokers, players, kills, stops, fills, events, say)
+            try:
+                await play.all(can_be_had, seed, events)
+            except (StuckError, UserError) as error:
+                stuck = str(error)
+            return Verdict(
+                rounds=play.done,
+                not_run=len(rounds) - len(can_be_had),
+                client_kills=crowd.kills,
+                publishers=len(oracle.publishers),
+                subscribers=len(oracle.subscribers),
+                published=oracle.published,
+                acknowledged=oracle.acknowledged,
+                counts=oracle.counts(),
+                given_up=there.given_up(),
+                failures=list(oracle.failures),
+                seconds=time.monotonic() - began,
+                stuck=stuck,
+            )
         finally:
-            for player in players:
-                with contextlib.suppress(ProcessLookupError):
-                    player.process.kill()
-            for broker in brokers:
-                broker.end()
+            await crowd.close()
+            await there.end()
 
 
-async def _play(
-    seed: int,
-    brokers: Sequence[ChaosBroker],
-    players: list[Player],
-    kills: int,
-    stops: int,
-    fills: int,
-    events: int,
-    say: Say,
-) -> Verdict:
-    began = time.monotonic()
-    by_name = {broker.name: broker for broker in brokers}
-    *subscribers, publisher = players
-    rounds = rounds_of(seed, list(by_name), kills=kills, stops=stops, fills=fills)
-    can_be_had = [r for r in rounds if r.fault != "fill" or by_name[r.broker].can_be_filled]
-    done: list[Recovered] = []
-    stuck = ""
-    try:
-        await _flow(subscribers, "at first")
-        for each in can_be_had:
-            say(f"{each.fault} {each.broker}", len(done), publisher.count("acknowledged"))
-            await _fault(each, by_name[each.broker])
-            over = time.monotonic()
-            await _flow(subscribers, f"after {each.fault} of {each.broker}")
-            done.append(Recovered(each, time.monotonic() - over))
-            await asyncio.sleep(each.peace_s)
-        while publisher.count("acknowledged") < events:
-            say("until there are enough", len(done), publisher.count("acknowledged"))
-            await _flow(subscribers, "without a fault")
-            await asyncio.sleep(0.2)
-        say("all must arrive", len(done), publisher.count("acknowledged"))
-        assert publisher.process.stdin is not None
-        publisher.process.stdin.close()
-        await _until(lambda: publisher.said.get("done"), "everything is acknowledged")
-        await _arrival(publisher, subscribers)
-    except StuckError as error:
-        stuck = str(error)
-    acknowledged = publisher.count("acknowledged")
-    received = {player.name: player.count("received") for player in subscribers}
-    return Verdict(
-        rounds=done,
-        not_run=len(rounds) - len(can_be_had),
-        published=publisher.count("published"),
-        acknowledged=acknowledged,
-        received=received,
-        lost=sum(max(0, acknowledged - count) for count in received.values()),
-        doubled=sum(player.count("doubled") for player in subscribers),
-        reordered=sum(player.count("reordered") for player in subscribers),
-        seconds=time.monotonic() - began,
-        stuck=stuck,
-    )
+class _Play:
+    def __init__(
+        self, tree: Tree, oracle: Oracle, crowd: Crowd, say: Say, duration_s: float | None
+    ) -> None:
+        self.done: list[Recovered] = []
+        self._tree = tree
+        self._oracle = oracle
+        self._crowd = crowd
+        self._tell = say
+        self._until_s = None if duration_s is None else time.monotonic() + duration_s
 
+    async def all(self, rounds: Sequence[Round], seed: int, events: int) -> None:
+        self._say("brokers start")
+        await self._tree.start()
+        await self._crowd.start()
+        await self._until(lambda: self._crowd.are_ready, "the subscribers are ready")
+        await self._flow(time.monotonic(), "at first")
+        coming_and_going = asyncio.create_task(
+            self._crowd.come_and_go(acts_of(seed, list(self._tree.brokers)))
+        )
+        try:
+            for each in rounds:
+                if self._is_time_up:
+                    break
+                await self._round(each)
+            while self._oracle.acknowledged < events and not self._is_time_up:
+                self._say("until there are enough")
+                await self._flow(time.monotonic(), "without a fault")
+        finally:
+            coming_and_going.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await coming_and_going
+        await self._crowd.all_there()
+        self._say("all must be acknowledged")
+        self._crowd.end_publishers()
+        await self._until(
+            lambda: not self._crowd.publishers_left,
+            lambda: f"{', '.join(self._crowd.publishers_left)} have everything acknowledged",
+        )
+        self._say("all must arrive")
+        await self._arrival()
 
-async def _fault(each: Round, broker: ChaosBroker) -> None:
-    """It begins, lasts, and is over."""
-    if each.fault == "kill":
-        broker.kill()
-        await asyncio.sleep(each.lasts_s)
-        await broker.start()
-    elif each.fault == "stop":
-        broker.stop()
-        await asyncio.sleep(each.lasts_s)
-        broker.go_on()
-    else:
-        await broker.fill()
-        await asyncio.sleep(each.lasts_s)
-        broker.empty()
+    @property
+    def _is_time_up(self) -> bool:
+        return self._until_s is not None and time.monotonic() > self._until_s
 
+    async def _round(self, each: Round) -> None:
+        self._say(f"{each.fault} {each.place}")
+        began = time.monotonic()
+        await suffer(each, self._tree, self._oracle, self._crowd)
+        over = time.monotonic()
+        await self._flow(over, f"after {each.fault} of {each.place}")
+        self.done.append(Recovered(each, over - began, time.monotonic() - over))
+        await asyncio.sleep(each.peace_s)
 
-async def _flow(subscribers: Sequence[Player], when: str) -> None:
-    """Until something new has reached everybody."""
-    before = [player.count("received") for player in subscribers]
-    await _until(
-        lambda: all(p.count("received") > n for p, n in zip(subscribers, before, strict=True)),
-        f"events arrive {when}",
-    )
+    async def _flow(self, since: float, when: str) -> None:
+        """Until something that was published since has reached everybody."""
+        crowd = self._crowd
+        await self._until(
+            lambda: self._oracle.flows(since, [*crowd.load, *crowd.gauges], crowd.standing),
+            f"events arrive {when}",
+        )
 
+    async def _arrival(self) -> None:
+        """Until all has arrived, or nothing does any more."""
+        left, at = self._oracle.outstanding(), time.monotonic()
+        while left and time.monotonic() - at < QUIET_S:
+            await asyncio.sleep(LOOK_S)
+            before, left = left, self._oracle.outstanding()
+            if left != before:
+                at = time.monotonic()
+        await asyncio.sleep(SECOND_TIME_S)
 
-async def _arrival(publisher: Player, subscribers: Sequence[Player]) -> None:
-    """Until all has arrived, or nothing does any more."""
-    total = publisher.count("acknowledged")
-    while any(player.count("received") < total for player in subscribers):
-        before = [player.count("received") for player in subscribers]
-        with contextlib.suppress(StuckError):
-            await _flow([p for p in subscribers if p.count("received") < total], "at the end")
-        if [player.count("received") for player in subscribers] == before:
-            return
-    await asyncio.sleep(1.0)  # for what may come a second time
+    async def _until(self, holds: Callable[[], bool], what: str | Callable[[], str]) -> None:
+        deadline = time.monotonic() + RECOVERY_S
+        while not holds():
+            self._tree.check()
+            self._crowd.check()
+            if time.monotonic() > deadline:
+                text = what if isinstance(what, str) else what()
+                raise StuckError(f"waited {RECOVERY_S:.0f} s in vain until {text}")
+            await asyncio.sleep(LOOK_S)
 
-
-async def _until(holds: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + RECOVERY_S
-    while not holds():
-        if time.monotonic() > deadline:
-            raise StuckError(f"waited {RECOVERY_S:.0f} s in vain until {what}")
-        await asyncio.sleep(LOOK_S)
-
-
-async def _player(role: ModuleType, *arguments: str) -> Player:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        role.__name__,
-        *arguments,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    name = " ".join((role.__name__.rpartition(".")[2], *arguments[1:]))
-    player = Player(name, process, {})
-    _listeners.add(task := asyncio.create_task(_listen(player)))
-    task.add_done_callback(_listeners.discard)
-    return player
-
-
-_listeners: set[asyncio.Task[None]] = set()
-
-
-async def _listen(player: Player) -> None:
-    assert player.process.stdout is not None
-    async for line in player.process.stdout:
-        with contextlib.suppress(json.JSONDecodeError):
-            player.said = json.loads(line)
+    def _say(self, what: str) -> None:
+        self._tell(what, len(self.done), self._oracle.acknowledged)

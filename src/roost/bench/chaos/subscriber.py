@@ -1,57 +1,127 @@
-"""A process of a chaos run: a durable subscription, whose events are counted and acknowledged one by one.
+"""A subscriber of a chaos run: says what comes, acknowledges it, and finds out whether that was heard.
 
-    python -m roost.bench.chaos.subscriber URL NAME
-
-Says on a line of its own, as JSON, that it is ready, and then now and then what it has counted.
+What has come is said before it is acknowledged, so that the oracle knows all that the broker may know. The
+broker has heard of an acknowledgement for certain when it has answered a question that was asked behind it,
+and `ready` is such a question: a durable broker answers when what it has heard is on its disk.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
+import contextlib
+import time
+from collections.abc import Sequence
 
 import roost
-from roost.bench.chaos.publisher import CLASS, PATIENCE_S
-from roost.bench.chaos.tally import Tally
+from roost.bench.chaos.player import PATIENCE_S, Order, Say
+from roost.client import (
+    Client,
+    DurableSubscription,
+    NotInTime,
+    ReceivedEvent,
+    SessionOver,
+    State,
+    Subscription,
+)
 
-REPORT_S = 0.1
+# How often it is asked whether acknowledgements were heard.
+CONFIRM_S = 1.0
 
 
-def report(tally: Tally, *, ready: bool) -> None:
-    said = {
-        "ready": ready,
-        "received": tally.received,
-        "doubled": tally.doubled,
-        "reordered": tally.reordered,
-    }
-    print(json.dumps(said), flush=True)
+async def subscribe(order: Order, keepalive_s: float, say: Say, end: asyncio.Event) -> None:
+    began_anew = asyncio.Event()
 
+    def on_state(state: State, why: str) -> None:
+        if state == "connected" and why != "resumed":
+            began_anew.set()
 
-async def main(url: str, name: str) -> None:
-    tally = Tally()
-
-    async def report_again_and_again() -> None:
-        while True:
-            await asyncio.sleep(REPORT_S)
-            report(tally, ready=True)
-
-    async with (
-        roost.connect(url, timeout_s=PATIENCE_S) as client,
-        client.subscribe(f"class = '{CLASS}'", durable=name) as subscription,
-    ):
-        await subscription.ready()
-        report(tally, ready=True)
-        reporting = asyncio.create_task(report_again_and_again())
+    while not end.is_set():
+        say("life", order.name)
+        client = roost.connect(
+            order.url, timeout_s=PATIENCE_S, keepalive_s=keepalive_s, on_state=on_state
+        )
         try:
-            async for event in subscription:
-                number = event["number"]
-                assert isinstance(number, int)
-                tally.came(number)
-                await event.ack()
+            async with client:
+                await _read(order, client, say, end, began_anew)
+        except SessionOver as error:
+            say("failed", order.name, str(error))
+
+
+async def _read(
+    order: Order, client: Client, say: Say, end: asyncio.Event, began_anew: asyncio.Event
+) -> None:
+    if order.is_durable:
+        subscription: Subscription = client.subscribe(order.interest.text, durable=order.name)
+        watch = _confirmed(order.name, subscription, say)
+    else:
+        began_anew.clear()
+        subscription = client.subscribe(order.interest.text)
+        watch = _ready_again(order.name, subscription, say, began_anew)
+    async with subscription:
+        reading = asyncio.create_task(_came(order.name, subscription, say))
+        watching = asyncio.create_task(watch)
+        ending = asyncio.create_task(end.wait())
+        tasks = (reading, watching, ending)
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if ending.done():
+                say("ended", order.name)
+                if isinstance(subscription, DurableSubscription):
+                    await subscription.forget()
+                return
         finally:
-            reporting.cancel()
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
 
 
-if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+async def _came(name: str, subscription: Subscription, say: Say) -> None:
+    while events := await subscription.batch():
+        say("came", name, _numbers(events))
+        for event in events:
+            await event.ack()
+
+
+def _numbers(events: Sequence[ReceivedEvent]) -> dict[str, list[int]]:
+    """By publisher, in the order in which they came."""
+    numbers: dict[str, list[int]] = {}
+    for event in events:
+        numbers.setdefault(str(event["publisher"]), []).append(int(event["number"]))
+    return numbers
+
+
+async def _ready(subscription: Subscription) -> None:
+    while True:
+        with contextlib.suppress(NotInTime):  # some broker can't be reached: it goes on
+            await subscription.ready()
+            return
+
+
+async def _confirmed(name: str, subscription: Subscription, say: Say) -> None:
+    assert isinstance(subscription, DurableSubscription)
+    await _ready(subscription)
+    say("ready", name, time.monotonic())
+    number = 0
+    while True:
+        await asyncio.sleep(CONFIRM_S)
+        number += 1
+        say("asked", name, number)
+        # All that was said to have come was acknowledged in the same turn; it goes out ahead of the question.
+        subscription._session._say_reached()
+        subscription._session.line.say_acks()
+        await _ready(subscription)
+        say("confirmed", name, number)
+
+
+async def _ready_again(
+    name: str, subscription: Subscription, say: Say, began_anew: asyncio.Event
+) -> None:
+    """A broker that was restored has forgotten the session, and the client has begun another one."""
+    while True:
+        await _ready(subscription)
+        say("ready", name, time.monotonic())
+        await began_anew.wait()
+        began_anew.clear()

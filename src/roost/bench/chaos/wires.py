@@ -1,0 +1,108 @@
+"""A wire: TCP connections go through it, and it can be cut, slowed down, or become a black hole.
+
+In a black hole nothing passes, in one direction or both, and nobody is told: not even that an end has closed
+the connection. Nothing of it is thrown away: as in a network that drops packets, whose senders have to send
+them again, all of it goes on when the hole is over, if there is anybody left to send it to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from typing import Literal, TypeAlias
+
+HOST = "127.0.0.1"
+PIECE_BYTES = 1 << 16
+# Closing a socket that is told not to linger resets the connection.
+NO_LINGER = struct.pack("ii", 1, 0)
+
+Way: TypeAlias = Literal["up", "down"]  # up is from whoever has dialled
+WAYS: tuple[Way, ...] = ("up", "down")
+
+
+class Wire:
+    """Listens on `port`, and passes on to another one."""
+
+    def __init__(self, name: str, port: int, port_behind: int) -> None:
+        self.name = name
+        self.port = port
+        self.delay_s = 0.0
+        self._port_behind = port_behind
+        self._gates = {way: asyncio.Event() for way in WAYS}
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self.heal()
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_server(self._connected, HOST, self.port)
+
+    # --- faults -------------------------------------------------------------------------------------
+
+    def swallow(self, *ways: Way) -> None:
+        """Nothing passes in these directions, until it is healed."""
+        for way in ways:
+            self._gates[way].clear()
+
+    def heal(self) -> None:
+        self.delay_s = 0.0
+        for gate in self._gates.values():
+            gate.set()
+
+    def cut(self, *, reset: bool) -> None:
+        """All connections end at once; what is on its way in them is lost."""
+        for writer in list(self._writers):
+            if reset:
+                sock = writer.get_extra_info("socket")
+                if sock is not None:
+                    with contextlib.suppress(OSError):
+                        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+            writer.transport.abort()
+
+    # --- passing on ---------------------------------------------------------------------------------
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        for gate in self._gates.values():
+            await gate.wait()  # to be connected takes a word each way
+        try:
+            behind, to_behind = await asyncio.open_connection(HOST, self._port_behind)
+        except OSError:
+            self._writers.discard(writer)
+            writer.close()
+            return
+        self._writers.add(to_behind)
+        self._spawn("up", reader, to_behind)
+        self._spawn("down", behind, writer)
+
+    def _spawn(self, way: Way, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._pass(way, source, sink))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _pass(
+        self, way: Way, source: asyncio.StreamReader, sink: asyncio.StreamWriter
+    ) -> None:
+        try:
+            with contextlib.suppress(OSError):
+                while data := await source.read(PIECE_BYTES):
+                    if self.delay_s:
+                        await asyncio.sleep(self.delay_s)
+                    await self._gates[way].wait()
+                    sink.write(data)
+                    await sink.drain()
+            await self._gates[way].wait()
+        finally:
+            self._writers.discard(sink)
+            sink.close()
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self.heal()
+        self.cut(reset=False)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
