@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -57,6 +58,10 @@ def chaos(
     rate: Annotated[
         float, typer.Option(min=10.0, help="Events a second, of all that make the load.")
     ] = 2_000.0,
+    logs: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where the logs of the brokers are left."),
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Real brokers, clients and faults: of all acknowledged events none may be lost, doubled or reordered.
@@ -67,6 +72,7 @@ def chaos(
     one (root); without it those rounds are left out, and that is said.
     """
     import asyncio
+    import time
 
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -79,6 +85,8 @@ def chaos(
     topology = parse_topology(brokers)
     if len(topology.brokers) < 2:
         raise UserError(f"--brokers: {brokers} has no links; expected 2 brokers or more")
+    if logs is not None:
+        logs.mkdir(parents=True, exist_ok=True)
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -91,8 +99,15 @@ def chaos(
         progress.console.print(f"Seed {seed}: {again(seed, faults, brokers, keepalive)}")
         task = progress.add_task("", total=sum(counts.values()))
 
+        said, began = "", time.monotonic()
+
         def say(what: str, done: int, acknowledged: int) -> None:
+            nonlocal said
             progress.update(task, completed=done, description=f"{what} ({acknowledged:,} events)")
+            if what != said and not progress.console.is_terminal:
+                at_s = time.monotonic() - began
+                progress.console.print(f"{at_s:7.1f} s  {acknowledged:>9,} events  {what}")
+            said = what
 
         verdict = asyncio.run(
             run(
@@ -104,6 +119,7 @@ def chaos(
                 keepalive_s=keepalive,
                 duration_s=duration,
                 events_per_s=rate,
+                logs=logs,
                 say=say,
             )
         )

@@ -39,12 +39,12 @@ SPARE_MAX = 500_000
 class ChaosBroker:
     """One of them."""
 
-    def __init__(self, name: str, folder: Path, port: int, door: Wire) -> None:
+    def __init__(self, name: str, folder: Path, logs: Path, port: int, door: Wire) -> None:
         self.name = name
         self.port = port
         self.door = door  # what its clients come through
         self.data = folder / name
-        self.log = folder / f"{name}.log"
+        self.log = logs / f"{name}.log"
         self.can_be_filled = False
         self._config = folder / f"{name}.toml"
         self._backup = folder / f"{name}.backup"
@@ -222,7 +222,11 @@ def door_name(broker: str) -> str:
 
 
 def tree(
-    folder: Path, names: Sequence[str], links: Sequence[tuple[str, str]], keepalive_s: float
+    folder: Path,
+    names: Sequence[str],
+    links: Sequence[tuple[str, str]],
+    keepalive_s: float,
+    logs: Path,
 ) -> Tree:
     """The second of each link dials the first."""
     free = iter(free_ports(2 * len(names) + len(links)))
@@ -235,7 +239,7 @@ def tree(
         neighbours[dials][called] = f"{HOST}:{wire.port}"
         wires.append(wire)
     brokers = [
-        ChaosBroker(name, folder, port, Wire(door_name(name), next(free), port))
+        ChaosBroker(name, folder, logs, port, Wire(door_name(name), next(free), port))
         for name, port in ports.items()
     ]
     small_disk = os.geteuid() == 0

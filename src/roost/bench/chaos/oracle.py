@@ -21,7 +21,8 @@ since. These are counted for themselves (`forgiven`).
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+import time
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -116,6 +117,7 @@ class Oracle:
         self.subscribers: dict[str, Subscriber] = {}
         self.failures: deque[str] = deque(maxlen=20)  # the last that clients have complained of
         self._restored: list[Restored] = []
+        self._began = time.monotonic()
 
     # --- what happens -------------------------------------------------------------------------------
 
@@ -237,7 +239,7 @@ class Oracle:
                 forgiven += sum(count(*part) for part in excused)
                 missed = [part for part in missing if count(*part)]
                 lost += sum(count(*part) for part in missed)
-                examples += [f"{name} misses {_shown(part)} of {publisher}" for part in missed]
+                examples += [self._example(name, publisher, part) for part in missed]
         tallies = [
             (f"{name} of {publisher}", tally)
             for name, subscriber in self.subscribers.items()
@@ -275,6 +277,17 @@ class Oracle:
         missing = overlap(tally.missing(end), first, end)
         left = without(missing, self._forgiven(name, publisher_name)) if missing else []
         return left, without(missing, left), (first, end)
+
+    def _example(self, name: str, publisher_name: str, part: Range) -> str:
+        """With what helps to find out why: where they are, and when it was."""
+        subscriber, publisher = self.subscribers[name], self.publishers[publisher_name]
+        place = bisect_right(publisher.numbers, part[0]) - 1
+        at_s = publisher.times[max(place, 0)] - self._began
+        ready_s = [f"{at - self._began:.1f}" for at in subscriber.readies]
+        return (
+            f"{name} misses {_shown(part)} of {publisher_name}; at {subscriber.broker}, in place at"
+            f" {', '.join(ready_s[:5])} s; at {publisher.broker}, published after {at_s:.1f} s"
+        )
 
     def _accepted(self) -> dict[str, int]:
         """The last event of each publisher that is known to have been accepted."""
