@@ -117,10 +117,11 @@ class GoodPair:
     @classmethod
     async def begin(cls, at: Live, *, by_certificate: bool) -> GoodPair:
         login = None if by_certificate else login_of(GOOD)
-        subscriber, publisher = await at.peer(), await at.peer()
+        subscriber = await at.peer()
         await subscriber.attach("good~sub", login=login)
         subscriber.subscribe("good~sub/1", "class = 'good'")
         await subscriber.acknowledged()
+        publisher = await at.peer()  # not earlier: the first subscription of a process takes its time
         await publisher.attach("good~pub", login=login)
         publisher.advertise("good~pub/a", "class = 'good'")
         await publisher.acknowledged()
