@@ -98,10 +98,12 @@ class Crowd:
 
     # --- coming and going ---------------------------------------------------------------------------
 
-    async def come_and_go(self, acts: Iterator[Act]) -> None:
-        """Until cancelled."""
+    async def come_and_go(self, acts: Iterator[Act], enough: asyncio.Event) -> None:
+        """Until it is enough. It must not be cancelled: nobody would bring back who is just being killed."""
         for act in acts:
-            await asyncio.sleep(act.after_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(enough.wait(), act.after_s)
+                return
             if act.deed == "kill":
                 host = self.hosts[act.whom % len(self.hosts)]
                 if host.runs:

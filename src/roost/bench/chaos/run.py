@@ -9,7 +9,6 @@ acknowledged, and end; then all that the oracle expects must come.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -144,9 +143,8 @@ class _Play:
         await self._crowd.start()
         await self._until(lambda: self._crowd.are_ready, "the subscribers are ready")
         await self._flow(time.monotonic(), "at first")
-        coming_and_going = asyncio.create_task(
-            self._crowd.come_and_go(acts_of(seed, list(self._tree.brokers)))
-        )
+        acts, enough = acts_of(seed, list(self._tree.brokers)), asyncio.Event()
+        coming_and_going = asyncio.create_task(self._crowd.come_and_go(acts, enough))
         try:
             for each in rounds:
                 if self._is_time_up:
@@ -156,9 +154,8 @@ class _Play:
                 self._say("until there are enough")
                 await self._flow(time.monotonic(), "without a fault")
         finally:
-            coming_and_going.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await coming_and_going
+            enough.set()
+            await coming_and_going
         await self._crowd.all_there()
         self._say("all must be acknowledged")
         self._crowd.end_publishers()
