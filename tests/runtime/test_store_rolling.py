@@ -202,6 +202,21 @@ async def client(script: str, source: Path, *arguments: object) -> AsyncIterator
         await process.communicate()
 
 
+async def linked(urls: list[str]) -> None:
+    """Until the two have found each other: what is published before that is for nobody over there."""
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        roost.connect(urls[0], timeout_s=60, settle_s=60) as one,
+        roost.connect(urls[1], timeout_s=60, settle_s=60) as other,
+    ):
+        for here, there in ((one, other), (other, one)):
+            async with here.subscribe("class = 'PROBE'") as subscription:
+                heard = asyncio.create_task(subscription.get())
+                while not heard.done():
+                    await there.publish({"class": "PROBE"})
+                    await asyncio.wait([heard], timeout=0.1)
+
+
 @pytest.mark.parametrize("dialler", [0, 1], ids=["old dials", "new dials"])
 def test_side_by_side(start: Start, versions: dict[str, Path], dialler: int) -> None:
     """Publishers and subscribers of both versions, at both brokers: everybody hears everybody, in order."""
@@ -211,6 +226,7 @@ def test_side_by_side(start: Start, versions: dict[str, Path], dialler: int) -> 
 
 
 async def exchange(urls: list[str], versions: dict[str, Path]) -> None:
+    await linked(urls)
     each = 4
     everybody = [(where, source) for where in urls for source in versions.values()]
     async with AsyncExitStack() as closing:
@@ -249,6 +265,7 @@ def test_upgraded_in_place(start: Start, dialler: int, how: signal.Signals) -> N
 async def upgrade(
     start: Start, here: Broker, there: Broker, dialler: int, how: signal.Signals
 ) -> None:
+    await linked([here.url, there.url])
     async with (
         asyncio.timeout(PATIENCE_S),
         roost.connect(here.url, timeout_s=60, settle_s=60) as near,
