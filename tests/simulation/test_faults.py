@@ -69,6 +69,7 @@ def test_every_profile_has_its_own_faults() -> None:
     network |= {"VanishClient", "ReturnClient", "SlowBroker"}
     crash = {"CrashBroker", "RestartBroker"}
     expected = {"none": set(), "network": network, "crash": crash, "all": network | crash}
+    expected["edges"] = (network | crash) - {"DelayLink", "SlowBroker"}
     assert set(expected) == set(PROFILES)
     for profile, names in expected.items():
         found: set[str] = set()

@@ -89,7 +89,7 @@ class Absence:
             link.away = True
             link.away_since = now
         link.gave_up = link.excused = False
-        link.wants_path = link.told_path = ()
+        link.wants_path = ()
         self._command(SetTimer(f"{TIMER}:{link.name}", self._grace_s))
         self._questions = [q for q in self._questions if q.asker is not link]
         self._changed(f"{link.name} is away")
@@ -100,13 +100,13 @@ class Absence:
         """The neighbour is there. What waits for it goes out ahead of this."""
         self._command(CancelTimer(f"{TIMER}:{link.name}"))
         link.excused = link.gave_up = False
-        self._changed(f"{link.name} is back")
+        # What we had last told it may stand in its way yet: it is told again in any case.
+        link.told_path = None
+        cause = f"{link.name} is back"
+        self._changed(cause)
         if link.version < ASKS_BACK:
             self._present(link, link.number)
             return
-        link.told_path = self._path(link)
-        cause = f"{link.name} is back"
-        self._tell(link, Wants(link.told_path, cause))
         self._inquire(link, cause)
 
     def gone(self, link: Link) -> None:
@@ -179,6 +179,11 @@ class Absence:
         if link.away:
             if message.number != link.inquired:
                 return  # of an earlier greeting: what it has said since is still on the way
+            if link.announced > link.inquired:
+                # It was told more since. Others were answered that they need not wait for it, as everything
+                # is wanted: so it is until it has answered that, too.
+                self._inquire(link, message.cause)
+                return
             self._present(link, message.number)
         else:
             self._answered(link, message.number)

@@ -112,7 +112,7 @@ class Link(Peer):
         self.excused = False  # away for so long that nobody waits for it
         self.gave_up = False
         self.wants_path: tuple[str, ...] = ()  # it has told us that it wants everything ...
-        self.told_path: tuple[str, ...] = ()  # ... and we it
+        self.told_path: tuple[str, ...] | None = None  # ... and we it
         self.announced = 0  # the last number of an announcement to it,
         self.inquired = 0  # of an inquiry,
         self.answered = 0  # and of an answer

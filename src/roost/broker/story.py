@@ -15,11 +15,13 @@ from msgspec import Struct
 from roost.broker.commands import Record
 from roost.broker.messages import (
     Advertise,
+    Answer,
     Delivery,
     DrainEcho,
     EndSession,
     Frame,
     HandOver,
+    Inquiry,
     Marker,
     MarkerEcho,
     Message,
@@ -39,6 +41,7 @@ from roost.broker.messages import (
     Subscribe,
     Unadvertise,
     Unsubscribe,
+    Wants,
 )
 
 CHAPTERS_MAX = 1_000_000
@@ -114,6 +117,13 @@ def describe(message: Message) -> tuple[str, str, str, str]:
             return "mark", message.id, message.id, message.cause
         case MarkerEcho() | DrainEcho():
             return "echo", message.id, message.id, message.cause
+        case Inquiry():
+            return "inquire", "", str(message.number), message.cause
+        case Answer():
+            return "answer", "", str(message.number), message.cause
+        case Wants(path=path):
+            text = f"everything, for one behind {' '.join(path)}" if path else "what was asked for"
+            return "want", "", text, message.cause
         case MigrationUpdate() | MigrationComplete():
             done = "migrated" if isinstance(message, MigrationComplete) else "migrates"
             return done, message.advertisements[0], message.client, message.cause

@@ -87,9 +87,10 @@ class Party:
 class Pending:
     """An event on its way: the subscriptions that it has yet to reach."""
 
-    __slots__ = ("_keys", "missing", "published_at")
+    __slots__ = ("_keys", "missing", "party", "published_at")
 
-    def __init__(self, keys: NDArray[np.int32], published_at: float) -> None:
+    def __init__(self, party: Party, keys: NDArray[np.int32], published_at: float) -> None:
+        self.party = party  # who has published it
         # An array until it reaches the first: a tenth of the size of a set, and in front of a broker
         # that is overloaded there are many.
         self._keys: NDArray[np.int32] | None = keys
@@ -170,7 +171,7 @@ class Oracle:
             keys = keys[np.array(certain, dtype=bool)]
         if len(keys):
             self.expected += len(keys)
-            self.pending[party.publisher, sequence] = Pending(keys, now)
+            self.pending[party.publisher, sequence] = Pending(party, keys, now)
 
     def _offered(self, party: Party, event: Event) -> bool:
         if self._flooding:
@@ -262,17 +263,17 @@ class Oracle:
 
     def forgive_apart(self, connected: Callable[[str, str], bool]) -> None:
         """What is on the way between clients that are not connected any more has no way."""
-        for (publisher, sequence), pending in list(self.pending.items()):
+        for identity, pending in list(self.pending.items()):
             missing = pending.open()
             apart = {
                 key
                 for key in missing
-                if key in self._wishes and not connected(publisher, self._wishes[key].party.name)
+                if not connected(pending.party.name, self._wishes[key].party.name)
             }
             self.expected -= len(apart)
             missing -= apart
             if not missing:
-                del self.pending[publisher, sequence]
+                del self.pending[identity]
 
     def forgive_everything(self) -> None:
         """Nobody can say what becomes of what is on the way."""
