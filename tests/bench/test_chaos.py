@@ -193,6 +193,19 @@ def test_what_was_confirmed_does_not_come_again() -> None:
     assert checks(oracle) == (0, 1, 0)
 
 
+def test_a_process_confirms_what_it_has_got_itself() -> None:
+    """Not what the one before it had got, which may come once more."""
+    oracle = played(ALL[:50])
+    for last in (20, 40):
+        oracle.hear("life", "S")
+        oracle.hear("came", "S", {"P": ALL[last - 20 : last]})
+        oracle.hear("asked", "S", 1)
+        oracle.hear("confirmed", "S", 1)
+    oracle.hear("life", "S")
+    oracle.hear("came", "S", {"P": ALL[40:]})
+    assert checks(oracle) == (0, 0, 0)
+
+
 def restored(broker: str, came_then: list[int], came_later: list[int], until: float) -> Oracle:
     """A backup of a broker was made, and it began anew with it at some time."""
     oracle = played(came_then)

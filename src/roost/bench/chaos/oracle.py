@@ -74,8 +74,16 @@ class Subscriber(Struct):
     asked: dict[int, dict[str, int]] = field(default_factory=dict)  # what may be confirmed next
 
     def reached(self) -> dict[str, int]:
-        """The last number of each publisher."""
+        """The last number of each publisher, in any life."""
         return {name: tally.next - 1 for name, tally in self.tallies.items()}
+
+    def reached_now(self) -> dict[str, int]:
+        """The same in this one; what the one before had got and not acknowledged may be yet to come."""
+        return {name: tally.last for name, tally in self.tallies.items()}
+
+    def confirm(self, number: int) -> None:
+        for name, reached in self.asked.pop(number, {}).items():
+            self.confirmed[name] = max(reached, self.confirmed.get(name, 0))
 
 
 class Backup(Struct, frozen=True):
@@ -141,10 +149,9 @@ class Oracle:
         elif what == "ready":
             self.subscribers[name].readies.append(*said)
         elif what == "asked":
-            self.subscribers[name].asked[said[0]] = self.subscribers[name].reached()
+            self.subscribers[name].asked[said[0]] = self.subscribers[name].reached_now()
         elif what == "confirmed":
-            subscriber = self.subscribers[name]
-            subscriber.confirmed.update(subscriber.asked.pop(said[0], {}))
+            self.subscribers[name].confirm(*said)
         elif what == "ended":
             self.gone(name)
         elif what == "failed":

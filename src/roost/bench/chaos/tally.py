@@ -30,9 +30,9 @@ class Tally:
         "_confirmed",
         "_gaps",
         "_interest",
-        "_last",
         "again",
         "doubled",
+        "last",
         "next",
         "received",
         "reordered",
@@ -47,10 +47,10 @@ class Tally:
         self._interest = interest
         self._gaps: list[Range] = []  # what was skipped
         self._confirmed = 0  # up to here nothing comes again
-        self._last = 0  # of this life
+        self.last = 0  # of this life
 
     def begin_life(self, confirmed: int) -> None:
-        self._last, self._confirmed = 0, confirmed
+        self.last, self._confirmed = 0, confirmed
 
     def came(self, number: int) -> None:
         if number >= self.next:
@@ -62,11 +62,11 @@ class Tally:
             self._gaps = without(self._gaps, [(number, number + 1)])
             self.reordered += 1
             self.received += 1
-        elif self._last < number > self._confirmed:
+        elif self.last < number > self._confirmed:
             self.again += 1
         else:
             self.doubled += 1
-        self._last = max(self._last, number)
+        self.last = max(self.last, number)
 
     def missing(self, end: int) -> list[Range]:
         """What has not come of all before that number; also what nobody wants is in it."""
