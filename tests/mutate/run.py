@@ -15,6 +15,7 @@ import argparse
 import json
 import queue
 import random
+import signal
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -139,6 +140,8 @@ def main() -> None:
     parser.add_argument("--again", type=Path, metavar="FILE", help="the survivors of these results")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
+    # A shell has those that it starts in the background ignore it, and so would the tests of Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     arguments.commit = git("rev-parse", arguments.commit).strip()
     if arguments.again:
         chosen = survivors(arguments.commit, arguments.again)
