@@ -2,7 +2,7 @@
 
 The quickest tests come first, those of the same package before others, and the first that fails decides. One
 that fails is run a second time, alone: only if it fails again has it noticed anything (a machine that is busy
-fails tests, too).
+fails tests, too). Nor does it count if it fails without the mutant.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,25 +53,42 @@ class Judge:
         self._reach = reach
         self._budget_s = budget_s
         self._fuzzes = fuzzes
+        self._sound: set[str] = set()  # tests that hold without a mutant
+        self._broken: set[str] = set()
 
     def judge(self, mutant: Mutant) -> Judgement:
+        tests = self._tests(mutant)
+        chosen = self._within_budget(tests)
+        left = chosen
+        while left:
+            with self._planted(mutant):
+                by = self._noticed_by(left)
+            if not by or by not in left or by in self._sound or not self._fails([by]):
+                self._sound.add(by)
+                break
+            self._broken.add(by)
+            left = left[left.index(by) + 1 :]
+        else:
+            by = ""
+        if not by and self._fuzzes and mutant.file.startswith("src/roost/broker/"):
+            with self._planted(mutant):
+                by = self._fuzz()
+        return Judgement(by, len(tests), len(chosen))
+
+    @contextmanager
+    def _planted(self, mutant: Mutant) -> Iterator[None]:
         file = self._tree / mutant.file
         source = file.read_text()
         file.write_text(mutant.applied(source))
         try:
-            tests = self._tests(mutant)
-            chosen = self._within_budget(tests)
-            by = self._noticed_by(chosen)
-            if not by and self._fuzzes and mutant.file.startswith("src/roost/broker/"):
-                by = self._fuzz()
-            return Judgement(by, len(tests), len(chosen))
+            yield
         finally:
             file.write_text(source)
 
     def _tests(self, mutant: Mutant) -> list[str]:
         package = mutant.file.split("/")[2]
         took = self._reach.took
-        found = self._reach.tests_of(mutant.file, *mutant.lines)
+        found = self._reach.tests_of(mutant.file, *mutant.lines) - self._broken
         return sorted(found, key=lambda test: (f"tests/{package}/" not in test, took[test], test))
 
     def _within_budget(self, tests: Sequence[str]) -> list[str]:
