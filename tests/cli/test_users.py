@@ -165,7 +165,8 @@ def test_a_user_who_has_expired_may_nothing(roost: Roost, file: Path) -> None:
     ("arguments", "message"),
     [
         (("add", "alice"), "'alice' is a user already; `roost users renew` renews a token"),
-        (("add", "a~b"), "the user's name is 'a~b'; expected one without '~'"),
+        (("add", "a~b"), "the user's name is 'a~b'; expected one without '~' and '/'"),
+        (("add", "a/b"), "the user's name is 'a/b'; expected one without '~' and '/'"),
         (("add", "bob", "--publish", "x >"), "--publish: line 1, column 4: found the end"),
         (("add", "bob", "--expires", "soon"), "--expires: 'soon' is no date; expected one such as"),
         (("add", "bob", "--expires", "2001-01-01"), "--expires: 2001-01-01 is over; expected"),

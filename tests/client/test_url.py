@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 import roost
+from roost.client import InsecureConnection
 from roost.client.url import BadUrl, address_of, target_of
 from roost.errors import UserError
 
@@ -95,3 +100,57 @@ def test_tls_without_roosts() -> None:
 @pytest.mark.parametrize("text", ["", "a b", "h:", ":7", "[h]:7", "h:99999"])
 def test_no_addresses(text: str) -> None:
     assert address_of(text) is None
+
+
+# --- a token in the clear ---------------------------------------------------------------------------
+
+CONNECTS = pytest.mark.parametrize("connects", [roost.connect, roost.connect_sync])
+
+
+@CONNECTS
+@pytest.mark.parametrize(
+    ("url", "how"),
+    [
+        ("roost://u:t@broker.example", {}),
+        ("roost://broker.example", {"user": "u", "token": "t"}),
+        ("roost://u:t@127.0.0.1,10.0.0.2", {}),  # one of them will do
+        ("roost://u:t@[2001:db8::1]:7411", {}),
+        ("roost://u:t@localhost.example", {}),
+    ],
+)
+def test_a_token_that_goes_to_another_machine_in_the_clear(
+    connects: Callable[..., Any], url: str, how: dict[str, str]
+) -> None:
+    """Nothing is dialled for that: it is said when the client is made."""
+    with pytest.warns(InsecureConnection, match=r"in the clear; expected roosts://") as said:
+        connects(url, **how)
+    (warning,) = said
+    assert "u:t" not in str(warning.message)
+
+
+def test_a_token_from_the_environment_goes_in_the_clear_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ROOST_USER", "u")
+    monkeypatch.setenv("ROOST_TOKEN", "t")
+    with pytest.warns(InsecureConnection):
+        roost.connect("roost://broker.example")
+
+
+@CONNECTS
+@pytest.mark.parametrize(
+    "url",
+    [
+        "roosts://u:t@broker.example",
+        "roost://u:t@127.0.0.1:7411,localhost",
+        "roost://u:t@[::1]:7411",
+        "roost://u:t@127.9.9.9",
+        "roost://u@broker.example",  # no token
+        "roost://broker.example",
+        "memory://u:t@name",
+    ],
+)
+def test_a_token_that_nobody_else_sees(connects: Callable[..., Any], url: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        connects(url)

@@ -211,10 +211,21 @@ def _of_bob(desk: Desk, role: Role | None, *, resume: bool = False, durable: boo
 
 
 def linking(desk: Desk, role: Role | None, _: Filter) -> str:
-    desk.handle(ev.LinkAdded("N", dial=False))
-    answers = caller(desk, role).put(LinkHello(PROTOCOL_VERSION, "N", "n", "", 0, 0))
+    return _greeting_as("eve", desk, role)
+
+
+def linking_as_another(desk: Desk, role: Role | None, _: Filter) -> str:
+    # The second begins as its own name does, and is another's all the same.
+    said = [_greeting_as(name, desk, role) for name in ("N", "eve~1")]
+    return said[0] and said[1]
+
+
+def _greeting_as(broker: str, desk: Desk, role: Role | None) -> str:
+    desk.handle(ev.LinkAdded(broker, dial=False))
+    answers = caller(desk, role).put(LinkHello(PROTOCOL_VERSION, broker, "n", "", 0, 0))
     refused = objection(answers)
-    assert refused or any(isinstance(answer, LinkHello) for answer in answers)
+    assert bool(refused) != any(isinstance(answer, LinkHello) for answer in answers)
+    assert bool(refused) != desk.broker.links[broker].greeted
     return refused
 
 
@@ -248,6 +259,7 @@ ACTIONS: dict[str, tuple[bool, Done, Expected]] = {
     "take over": (False, taking_over, always),
     "take over another's": (False, taking_over_anothers, never),
     "link": (False, linking, lambda role, _: role.link),
+    "link as another": (False, linking_as_another, never),
 }
 
 

@@ -213,14 +213,29 @@ async def test_somebody_elses_name(at: Live) -> None:
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_somebody_elses_session(resume: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("session", ["good~sub", "good~durable/x", "good/x", "evelyn~sub"])
+def test_somebody_elses_session(session: str, resume: bool, tmp_path: Path) -> None:
+    """Also one that is not there: whose name it bears, it is to have it when it comes."""
+
     async def scenario(at: Live) -> None:
         peer = await at.peer()
-        with pytest.raises(RefusedError, match="the session is somebody else's"):
-            await peer.attach("eve", "good~sub", login=login_of("eve"), resume=resume)
-        logged(at, asked="connection", reason="somebody else's", principal=None)
+        reason = f"'eve' may not call anything '{session}'; expected a name that begins with 'eve~'"
+        with pytest.raises(RefusedError, match=reason):
+            await peer.attach("eve", session, login=login_of("eve"), resume=resume)
+        logged(at, asked="connection", reason=reason, principal="eve")
 
     asyncio.run(play(scenario, tmp_path))
+
+
+@live()
+async def test_a_session_of_nobodys_name_is_of_who_has_it(at: Live) -> None:
+    """A name without a mark belongs to no principal; so long as it is taken, it is taken."""
+    await at.attached("good~other", "plain")
+    for resume in (False, True):
+        peer = await at.peer()
+        with pytest.raises(RefusedError, match="the session is somebody else's"):
+            await peer.attach("eve", "plain", login=login_of("eve"), resume=resume)
+        logged(at, asked="connection", reason="somebody else's", principal="eve")
 
 
 @live()
@@ -426,10 +441,27 @@ async def test_an_event_in_anothers_name(at: Live) -> None:
 @live()
 async def test_an_id_of_somebody_else(at: Live) -> None:
     peer = await at.attached("eve")
-    peer.say(Subscribe("good~sub/1", parse_subscription("class = 'eve'"), ""))
-    await request_refused(at, peer, "good~sub/1", "the id 'good~sub/1' is in use")
-    peer.say(Advertise("good~pub/a", parse_advertisement("class = 'eve'"), ""))
-    await request_refused(at, peer, "good~pub/a", "the id 'good~pub/a' is in use")
+    for id_ in ("good~sub/1", "good~nobody-has-it-yet", "good/1", "evelyn/1", "/", "~eve/1"):
+        reason = f"'eve' may not call anything '{id_}'; expected a name that begins with 'eve~'"
+        peer.say(Subscribe(id_, parse_subscription("class = 'eve'"), ""))
+        await request_refused(at, peer, id_, reason)
+        peer.say(Advertise(id_, parse_advertisement("class = 'eve'"), ""))
+        await request_refused(at, peer, id_, reason)
+
+
+@live()
+async def test_an_id_that_is_in_use(at: Live) -> None:
+    """Its own in another session, or one that belongs to nobody."""
+    for id_ in ("eve/1", "plain"):
+        other = await at.attached(f"eve~{id_[0]}")
+        other.subscribe(id_, "class = 'eve'")
+        other.advertise(id_, "class = 'eve'")
+        await other.acknowledged()
+        peer = await at.attached("eve")
+        peer.subscribe(id_, "class = 'eve'")
+        await request_refused(at, peer, id_, f"the id '{id_}' is in use")
+        peer.advertise(id_, "class = 'eve'")
+        await request_refused(at, peer, id_, f"the id '{id_}' is in use")
 
 
 # --- too much -------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ import argon2
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from roost.broker.permissions import NAME_SEPARATOR, Permission
+from roost.broker.permissions import NAME_MARKS, Permission
 from roost.errors import UserError
 from roost.language import LanguageError, Subscription, parse_subscription
 from roost.runtime.private_file import locked, write_private
@@ -210,9 +210,10 @@ def objection_to_principal(name: str) -> str:
     if not 0 < len(name) <= PRINCIPAL_LENGTH_MAX or not name.isprintable() or name != name.strip():
         what = f"a name of 1 to {PRINCIPAL_LENGTH_MAX} visible characters"
         return f"the user's name is {name[:80]!r}; expected {what}"
-    if NAME_SEPARATOR in name:
-        # The sessions of the user "a" may be called "a~b".
-        return f"the user's name is {name!r}; expected one without {NAME_SEPARATOR!r}"
+    if any(mark in name for mark in NAME_MARKS):
+        # The sessions of the user "a" may be called "a~b", and what it asks for "a/b".
+        without = " and ".join(map(repr, NAME_MARKS))
+        return f"the user's name is {name!r}; expected one without {without}"
     return ""
 
 
