@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Iterator
 
 from roost.bench.chaos.brokers import Tree
 from roost.bench.chaos.interests import Interest
 from roost.bench.chaos.oracle import Oracle
-from roost.bench.chaos.plan import CLASSES, Act
+from roost.bench.chaos.plan import Act
 from roost.bench.chaos.player import Order
 from roost.bench.chaos.troupe import Host
 from roost.errors import UserError
@@ -26,8 +27,12 @@ GAUGE_RATE = 20.0
 # Subscribers in the crowd at a time; one more ends another.
 SUBSCRIBERS_MAX = 8
 PUBLISHERS_MAX = 6
-# More than a store has room for within the files that it has.
-PRESS_EVENTS, PRESS_RATE, PRESS_BYTES = 400, 100.0, 100_000
+# A store goes on for long within the files that it has. So somebody hoards, and somebody publishes, in a
+# class that no plain subscriber wants: its session would end if that much waited for it.
+PRESS = "PRESS"
+PRESS_EVENTS, PRESS_RATE, PRESS_BYTES = 10_000, 100.0, 50_000
+HOARDER_S = 30.0
+LOOK_S = 0.05
 
 
 class Crowd:
@@ -144,20 +149,46 @@ class Crowd:
         elif act.deed != "publish" and subscribers:
             passing.end(subscribers[act.whom % len(subscribers)])
 
-    def press(self, broker: str) -> None:
-        """Somebody comes whose events are large."""
-        if self._passing.runs:
-            self._names += 1
-            order = Order(
-                "publish",
-                f"presser-{self._names}",
-                self._tree.brokers[broker].url,
-                CLASSES[0],
-                rate=PRESS_RATE,
-                events=PRESS_EVENTS,
-                payload_bytes=PRESS_BYTES,
-            )
-            self._passing.order(order, broker)
+    # --- who fills a store --------------------------------------------------------------------------
+
+    async def hoard(self, broker: str) -> str | None:
+        """Somebody subscribes there to everything, and goes away; None if there is nobody just now."""
+        if not self._passing.runs:
+            return None
+        self._names += 1
+        name = f"hoarder-{self._names}"
+        self._passing.order(Order("hoard", name, self._tree.brokers[broker].url), broker)
+        deadline = time.monotonic() + HOARDER_S
+        while not self._oracle.subscribers[name].readies and time.monotonic() < deadline:
+            await asyncio.sleep(LOOK_S)
+        return name
+
+    def press(self, broker: str) -> str | None:
+        """Somebody publishes large events there."""
+        if not self._passing.runs:
+            return None
+        self._names += 1
+        name = f"presser-{self._names}"
+        order = Order(
+            "publish",
+            name,
+            self._tree.brokers[broker].url,
+            PRESS,
+            rate=PRESS_RATE,
+            events=PRESS_EVENTS,
+            payload_bytes=PRESS_BYTES,
+        )
+        self._passing.order(order, broker)
+        return name
+
+    def relax(self, presser: str | None) -> None:
+        if presser in self._passing.orders and self._passing.runs:
+            self._passing.end(presser)
+
+    def release(self, hoarder: str | None) -> None:
+        """It comes back for what has waited."""
+        if hoarder in self._passing.orders:
+            self._passing.release(hoarder)
 
     # --- the end ------------------------------------------------------------------------------------
 

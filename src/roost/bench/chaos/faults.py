@@ -12,8 +12,8 @@ from roost.bench.chaos.plan import Round
 from roost.bench.chaos.wires import WAYS, Way, Wire
 
 LOOK_S = 0.05
-# A disk is full when nothing was acknowledged for so long; which takes at most so long, as somebody comes who
-# publishes large events (`Crowd.press`).
+# A disk is full when nothing was acknowledged for so long; which takes at most so long, if somebody helps
+# (`Crowd.hoard`, `Crowd.press`).
 SILENCE_S = 1.0
 FILL_PATIENCE_S = 60.0
 
@@ -33,11 +33,14 @@ async def suffer(each: Round, tree: Tree, oracle: Oracle, crowd: Crowd) -> None:
         await asyncio.sleep(each.lasts_s)
         broker.go_on()
     elif each.fault == "fill":
+        hoarder = await crowd.hoard(broker.name)
         await broker.fill()
-        crowd.press(broker.name)
+        presser = crowd.press(broker.name)
         await _silence(broker, oracle)
+        crowd.relax(presser)
         await asyncio.sleep(each.lasts_s)
         broker.empty()
+        crowd.release(hoarder)
     else:
         await _restore(each, broker, oracle)
 

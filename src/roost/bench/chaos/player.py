@@ -27,9 +27,12 @@ PATIENCE_S = 300.0
 
 
 class Order(Struct, frozen=True, omit_defaults=True):
-    """What a client is to be; or that it is to end."""
+    """What a client is to be; or that it is to end.
 
-    do: Literal["publish", "subscribe", "end"]
+    To hoard is to subscribe durably and go away; and to come back as a subscriber when told to end.
+    """
+
+    do: Literal["publish", "subscribe", "hoard", "end"]
     name: str
     url: str = ""
     class_: str = ""

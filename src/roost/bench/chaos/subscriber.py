@@ -35,6 +35,10 @@ async def subscribe(order: Order, keepalive_s: float, say: Say, end: asyncio.Eve
         if state == "connected" and why != "resumed":
             began_anew.set()
 
+    if order.do == "hoard":
+        await _hoard(order, keepalive_s, say)
+        await end.wait()
+        end.clear()
     while not end.is_set():
         say("life", order.name)
         client = roost.connect(
@@ -45,6 +49,17 @@ async def subscribe(order: Order, keepalive_s: float, say: Say, end: asyncio.Eve
                 await _read(order, client, say, end, began_anew)
         except SessionOver as error:
             say("failed", order.name, str(error))
+
+
+async def _hoard(order: Order, keepalive_s: float, say: Say) -> None:
+    """What is for it waits at its broker from now on."""
+    say("life", order.name)
+    async with (
+        roost.connect(order.url, timeout_s=PATIENCE_S, keepalive_s=keepalive_s) as client,
+        client.subscribe(order.interest.text, durable=order.name) as subscription,
+    ):
+        await _ready(subscription)
+        say("ready", order.name, time.monotonic())
 
 
 async def _read(

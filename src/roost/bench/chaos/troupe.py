@@ -69,6 +69,13 @@ class Host:
         """That client is to end."""
         self._tell(Order("end", name))
 
+    def release(self, name: str) -> None:
+        """That client is to hoard no longer; nor is the one in the next process, if there is none now."""
+        order, broker = self.orders[name]
+        self.orders[name] = (msgspec.structs.replace(order, do="subscribe"), broker)
+        if self.runs:
+            self.end(name)
+
     def _tell(self, order: Order) -> None:
         assert self._process is not None and self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(order) + b"\n")
