@@ -59,21 +59,24 @@ class Judge:
     def judge(self, mutant: Mutant) -> Judgement:
         tests = self._tests(mutant)
         chosen = self._within_budget(tests)
-        left = chosen
-        while left:
-            with self._planted(mutant):
-                by = self._noticed_by(left)
-            if not by or by not in left or by in self._sound or not self._fails([by]):
-                self._sound.add(by)
-                break
-            self._broken.add(by)
-            left = left[left.index(by) + 1 :]
-        else:
-            by = ""
+        by = self._noticed_for_sure(mutant, chosen)
         if not by and self._fuzzes and mutant.file.startswith("src/roost/broker/"):
             with self._planted(mutant):
                 by = self._fuzz()
         return Judgement(by, len(tests), len(chosen))
+
+    def _noticed_for_sure(self, mutant: Mutant, tests: Sequence[str]) -> str:
+        while tests:
+            with self._planted(mutant):
+                by = self._noticed_by(tests)
+            if by not in tests or by in self._sound:
+                return by
+            if not self._fails([by]):
+                self._sound.add(by)
+                return by
+            self._broken.add(by)
+            tests = tests[tests.index(by) + 1 :]
+        return ""
 
     @contextmanager
     def _planted(self, mutant: Mutant) -> Iterator[None]:
