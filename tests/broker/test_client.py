@@ -479,3 +479,29 @@ def test_leaving_while_moving() -> None:
     assert federation.clients["pub"].state == "idle"
     assert not any(b.sessions.keys() - {"sub-session.0"} for b in federation.brokers.values())
     assert not federation.table("B1", "advertisements")
+
+
+def test_an_event_for_more_subscriptions_than_fit_into_a_frame_comes_in_parts() -> None:
+    """Each of them gets it once, and it is one event."""
+    federation = Federation(("B1", "B2"), delivery_ids_bytes_max=60)
+    federation.client("pub", "B1")
+    federation.advertise("pub", "a > 0")
+    federation.client("sub", "B2")
+    names = [f"number {i}" for i in range(40)]
+    for name in names:
+        federation.subscribe("sub", "a > 0", name)
+    federation.settle()
+    ids = [federation.publish("pub", a=i) for i in (1, 2)]
+    federation.settle()
+    for id_ in ids:
+        handed = [h for h in federation.handed["sub"] if h.id == id_]
+        assert len(handed) > 1
+        assert sorted(name for h in handed for name in h.names) == sorted(names)
+    assert federation.clients["sub"].duplicates == 0
+    # What comes a second time is still known by its number, whichever part it is.
+    federation.cut("sub", "B2")
+    federation.advance(10.0)
+    federation.settle()
+    assert len([h for h in federation.handed["sub"] if h.id == ids[0]]) == len(
+        [h for h in federation.handed["sub"] if h.id == ids[1]]
+    )

@@ -17,13 +17,14 @@ import pytest
 import roost
 from roost.broker.commands import StoreKey
 from roost.broker.messages import DATA, Delivery
+from roost.broker.restoring import RESTORED
 from roost.errors import UserError
 from roost.runtime import backup as module
 from roost.runtime.backup import back_up, restore, store_of
 from roost.runtime.child_broker import ChildBroker
 from roost.runtime.federation import free_ports
 from roost.runtime.store import Store, StoreError
-from roost.runtime.store_anew import RESTORED, begin_anew
+from roost.runtime.store_anew import begin_anew
 from roost.wire import WireError
 from tests.broker.kit import Federation
 from tests.cli.support import make_roost

@@ -65,6 +65,7 @@ class Attachment:
         "connection",
         "deliveries",
         "held",
+        "last",
         "names",
         "number",
         "outstanding",
@@ -92,6 +93,7 @@ class Attachment:
         self.acks_timed = False
         self.outstanding: deque[int] = deque()  # deliveries that the application is not done with
         self.deliveries: Deliveries = "handed"
+        self.last: tuple[Delivery, int] | None = None  # the last delivery, and its number
         self.held: deque[tuple[Delivery, int]] = deque()
         # By the application's names; the ids are new in every session.
         self.subscription_ids: dict[str, str] = {}
@@ -201,6 +203,20 @@ class Attachment:
             self._client.attach_refused(self, parcel)
         else:
             raise RemoteProtocolError(f"{type(parcel).__name__} is not for a client to hear")
+
+    def goes_on(self, delivery: Delivery, number: int) -> bool:
+        """Whether it is the rest of the last one, which was for more subscriptions than fit into a frame.
+
+        The same once more would be for the same subscriptions.
+        """
+        if self.last is None or self.last[1] != number - 1:
+            return False
+        before = self.last[0]
+        return (
+            before.publication.publisher == delivery.publication.publisher
+            and before.publication.sequence == delivery.publication.sequence
+            and before.subscriptions[-1] not in delivery.subscriptions
+        )
 
     @property
     def done_with(self) -> int:

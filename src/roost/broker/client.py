@@ -484,10 +484,11 @@ class Client:
         """An event, for the application if it has not had it."""
         publication = delivery.publication
         publisher, sequence = publication.publisher, publication.sequence
-        if sequence <= self._seen.get(publisher, 0):
+        if sequence <= self._seen.get(publisher, 0) and not attachment.goes_on(delivery, number):
             self.duplicates += 1
             return
         self._seen[publisher] = sequence
+        attachment.last = (delivery, number)
         names = attachment.names.get(delivery.subscriptions[0], ())
         for id_ in delivery.subscriptions[1:]:
             names += attachment.names.get(id_, ())

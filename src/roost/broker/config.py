@@ -74,6 +74,10 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     # How many answers may wait for a client that asks, and does not listen.
     answers_max: int = 10_000
 
+    # So many bytes of a frame are left for the ids of the subscriptions that a delivery is for. If they take
+    # more, it comes in parts.
+    delivery_ids_bytes_max: int = 60_000
+
     # How many subscriptions a session may have.
     subscriptions_max: int = 100_000
 

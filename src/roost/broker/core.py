@@ -19,7 +19,7 @@ had no acknowledgement, send again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from roost.broker import events as ev
@@ -90,8 +90,25 @@ from roost.broker.module import Module, ModuleState
 from roost.broker.permissions import Permission
 from roost.broker.routing import Routing
 
+# So many ids fit into the frame of a delivery, however long they are.
+FEW_IDS = 15
+ID_MARK_BYTES = 3
 # What the driver does without waiting for the store: nobody outside sees it.
 AT_ONCE = frozenset((SetTimer, CancelTimer, OpenLink, Report))
+
+
+def parts_of(ids: Sequence[str], bytes_max: int) -> Iterator[tuple[str, ...]]:
+    """Ids of subscriptions in parts that fit into a frame each, beside the event."""
+    part: list[str] = []
+    size = 0
+    for id_ in ids:
+        length = len(id_.encode()) + ID_MARK_BYTES
+        if part and size + length > bytes_max:
+            yield tuple(part)
+            part, size = [], 0
+        part.append(id_)
+        size += length
+    yield tuple(part)
 
 
 class Broker:
@@ -153,6 +170,7 @@ class Broker:
         self._ack_every = config.ack_every
         self._link_bound = config.link_outbox_max
         self._spare_max = config.spare_max
+        self._ids_bytes = config.delivery_ids_bytes_max
         self._session_bound = config.session_outbox_max
 
     # --- the one verb -------------------------------------------------------------------------------
@@ -490,11 +508,14 @@ class Broker:
             if hop.dropped:
                 self.tell(hop, Dropped(hop.dropped))
                 hop.dropped = 0
-            frame = lane.push(Delivery(publication, hop.matched), hops)
-            if lane.spilled:
-                self.flow.spilled(hop)
-            elif hop.open:
-                frames.append((hop.connection, frame))  # type: ignore[arg-type]
+            matched = hop.matched
+            parts = (matched,) if len(matched) <= FEW_IDS else parts_of(matched, self._ids_bytes)
+            for part in parts:
+                frame = lane.push(Delivery(publication, part), hops)
+                if lane.spilled:
+                    self.flow.spilled(hop)
+                elif hop.open:
+                    frames.append((hop.connection, frame))  # type: ignore[arg-type]
         if frames:
             self._commands.append(Deliver(publication, frames))
 

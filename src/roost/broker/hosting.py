@@ -41,6 +41,7 @@ from roost.broker.messages import (
 )
 from roost.broker.permissions import NAME_SEPARATOR, NOBODY, Permission
 from roost.broker.quotas import Quotas, owner_of
+from roost.broker.restoring import RESTORED
 from roost.language import Subscription
 
 if TYPE_CHECKING:
@@ -75,14 +76,17 @@ class Hosting:
         if objection:
             self._refuse(connection, AttachRefused(objection))
             return
-        resumed = session is not None and greeting.resume
         is_new = False
+        if session is not None and greeting.resume and session.process.startswith(RESTORED):
+            # It is older than what its client knows: that is to take it over, as another process would.
+            session = None
         if session is not None and not greeting.resume:
             if session.durable and greeting.durable and not session.ending:
                 self._take_over(session, greeting.process)
             else:
                 self.forget(session, "it was left behind")
                 session = None
+        resumed = session is not None and greeting.resume
         if session is None and greeting.resume:
             # Not one under the same name: if this answer is lost, the client would take it for its own.
             self._broker.command(Send(connection, Attached(greeting.session, False, 0, 0)))
@@ -148,7 +152,8 @@ class Hosting:
             return "the session is somebody else's"
         if (session.published is None) == bool(greeting.publisher):
             return "one session is of a durable publisher, the other one not"
-        if greeting.resume and session.process != greeting.process:
+        restored = session.process.startswith(RESTORED)
+        if greeting.resume and session.process != greeting.process and not restored:
             return "another process of this client has taken over the session"
         return ""
 

@@ -286,7 +286,10 @@ class Settled(Message, frozen=True):
 
 
 class Delivery(Message, frozen=True):
-    """An event for the client, and which of its subscriptions it matches."""
+    """An event for the client, and which of its subscriptions it matches.
+
+    If they are too many for a frame, the next delivery is of the same event, for the rest of them.
+    """
 
     publication: Publication
     subscriptions: tuple[str, ...]

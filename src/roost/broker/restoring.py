@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from roost.broker.core import Broker
 
 
+# The process that has a session which came from a backup: nobody can go on with its numbers.
+RESTORED = "restored:"
+
+
 def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
     """Put the records back into a broker that has nothing yet."""
     kinds: dict[str | int, dict[StoreKey, Any]] = {}

@@ -233,9 +233,8 @@ class SocketConnection(asyncio.Protocol):
     def greeted_with(self, parcel: Parcel) -> bool:
         """The first that it says that is not for us but for the machine. False: it is not to go on."""
         if self.neighbour and type(parcel) is AttachRefused:
-            self.is_deaf = True
-            self.server.turned_away(self.neighbour, parcel.reason)
-            self.transport.close()
+            # It may know what to do about it: the neighbour may be of another version.
+            self.shell.handle(Received(self.id, (parcel,)))
             return False
         if objection := self.server.objection_to(self, parcel):
             self.refuse(objection, transient=True)

@@ -28,9 +28,7 @@ from msgspec import Struct
 
 from roost.broker.commands import StoreKey
 from roost.broker.messages import DATA, Publication
-
-# How the process of a durable session is called that has none.
-RESTORED: Final = "restored:"
+from roost.broker.restoring import RESTORED
 
 _CHANNELS: Final = ("out", "sent", "received")
 _CLIENT, _ENDING, _DURABLE, _PROCESS = range(4)  # of the record of a session; there may be more
