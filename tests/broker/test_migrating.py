@@ -24,6 +24,7 @@ from roost.broker.messages import (
     MigrationFailed,
     MigrationUpdate,
     Paused,
+    PausePlease,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -418,6 +419,25 @@ def test_nobody_migrates_what_is_not_his() -> None:
     assert [m.message for m in session.channel.control.outbox] == [
         MigrationFailed("'P/1' is not an advertisement of 'eve'")
     ]
+
+
+def test_the_source_looks_whose_it_is() -> None:
+    """A name in an id is only a name: the session that advertised it knows better (see `naming`)."""
+    federation = figure_1()
+    since = len(federation.said)
+    link = federation.brokers[SOURCE].links["B5"]
+    not_his = MigrationUpdate("eve", ("P/1",), (TARGET, "B5"), "eve", link.number + 1)
+    federation.brokers[SOURCE].migrating.update(link, not_his)
+    federation.settle()
+    (entry,) = federation.brokers[SOURCE].routing.advertisements.values()
+    assert entry.next is None
+    assert not federation.between(SOURCE, "P", PausePlease, since=since)
+    # And the owner can, after as before.
+    federation.redirect("P", TARGET)
+    federation.settle()
+    assert federation.clients["P"].broker == TARGET
+    assert federation.between(SOURCE, "P", PausePlease, since=since)
+    federation.check_tables()
 
 
 @pytest.mark.parametrize("ids", [(), ("P/9",), ("P/1", "P/9")])

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roost.broker import events as ev
+from roost.broker.client import Client
 from roost.broker.messages import Note, Probe, Probed, Publication
 from roost.broker.module import Visit
 from roost.language import Event
@@ -369,6 +370,33 @@ def test_a_broker_that_the_client_can_not_reach_is_no_candidate() -> None:
     assert decision.choice == "B6"  # the next best
     publish(federation, 1)
     check_delivered(federation)
+
+
+def test_a_client_that_does_not_answer_is_waited_for_only_so_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it says later is about another time; the next session asks again."""
+    monkeypatch.setattr(Client, "_probe", lambda *_: None)
+    federation = figure_1(goal=Goal("delay", 100.0), timeout_s=5.0)
+    publish(federation, 4)
+    assert len(federation.between("B1", "P", Probe)) == 1
+    assert not federation.decisions
+
+    def answer() -> None:
+        broker = federation.brokers["B1"]
+        broker._commands = []
+        module_at(federation, "B1").probed("P", dict.fromkeys(AUDIENCE_1, 0.01), federation.now)
+        federation._execute("B1", broker._commands)
+
+    federation.advance(5.0)
+    answer()
+    assert not federation.decisions
+    publish(federation, 4)
+    assert len(federation.between("B1", "P", Probe)) == 2
+    answer()
+    assert len(federation.decisions) == 1
+    federation.advance(5.0)  # nothing is left to run out
+    assert len(federation.decisions) == 1
 
 
 def test_load100_needs_no_round_trips() -> None:

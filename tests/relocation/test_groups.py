@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from roost.broker import events as ev
 from roost.relocation import Goal, Grape, GrapeConfig, Terms
 from roost.relocation.collecting import NO_LOAD
-from roost.relocation.notes import SessionAnswer, SessionRequest
+from roost.relocation.notes import Arriving, SessionAnswer, SessionRequest
 from tests.broker.kit import Federation
-from tests.relocation.federation import EVERYTHING, FIGURE_1, notes
+from tests.relocation.federation import EVERYTHING, FIGURE_1, module_at, notes
 
 PERIOD_S = 20.0
 
@@ -76,6 +76,21 @@ def test_a_group_moves_to_its_publisher_and_misses_nothing() -> None:
     check_all(made)
     outcome = decisions(made, "outcome")[0]
     assert outcome.evidence["decision"] == move.cause
+
+
+def test_a_group_rests_as_long_as_any_of_it_does() -> None:
+    """One has been at its broker for long, the other has just come."""
+    made = federation({"B7": 2}, terms=Terms(margin=0.0, share_min=0.0, rest_s=80.0))
+    arrivals = module_at(made, "B7")._arrivals
+    for client, now in (("SB7.0", 0.0), ("SB7.1", 60.0)):
+        arrivals.announce(Arriving(client, (), "", {}), now)
+    publish_for(made, 130)
+    assert not decisions(made, "move")
+    stays = [stay.evidence["worth"]["reason"] for stay in decisions(made, "stay")]
+    assert stays
+    assert all("rests for 80 s" in reason for reason in stays)
+    publish_for(made, 60)
+    assert {made.clients[f"SB7.{n}"].broker for n in range(2)} == {"B1"}
 
 
 def test_the_request_goes_the_way_that_events_came() -> None:
