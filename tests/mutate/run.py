@@ -55,7 +55,8 @@ def drawn(commit: str, paths: Sequence[str], seed: int, count: int) -> list[Muta
     all_ = [mutant for file, text in texts.items() for mutant in mutants(file, text)]
     random.Random(seed).shuffle(all_)
     found = (mutant for mutant in all_ if mutant.compiles(texts[mutant.file]))
-    return sorted(mutant for mutant, _ in zip(found, range(count), strict=False))
+    # In no order: a run that is broken off has judged a fair part of them.
+    return [mutant for mutant, _ in zip(found, range(count), strict=False)]
 
 
 def survivors(commit: str, results: Path) -> list[Mutant]:
@@ -65,6 +66,14 @@ def survivors(commit: str, results: Path) -> list[Mutant]:
     return [
         m for file, text in sources(commit, files) for m in mutants(file, text) if m.key in wanted
     ]
+
+
+def stale(commit: str) -> list[Key]:
+    """Verdicts about lines that have changed since."""
+    verdicts = known_verdicts()
+    texts = sources(commit, sorted({key[0] for key in verdicts}))
+    there = {mutant.key for file, text in texts for mutant in mutants(file, text)}
+    return [key for key in verdicts if key not in there]
 
 
 def key_of(result: dict[str, Any]) -> Key:
@@ -157,9 +166,11 @@ def main() -> None:
         print(json.dumps({"summary": summary(results), "results": results}, indent=1))
         return
     print("\nsurvivors:")
-    for result in results:
+    for result in sorted(results, key=key_of):
         if not result["by"]:
             print(shown(result))
+    for key in stale(arguments.commit):
+        print("a verdict about what is not there any more:", *key)
     for name, figure in summary(results).items():
         print(f"{name:<28} {figure:>8.4g}")
 
