@@ -22,6 +22,7 @@ from roost.runtime.config import (
     AdminTable,
     BrokerTable,
     LimitsTable,
+    QuotasTable,
     SecurityTable,
     ServerConfig,
     TlsTable,
@@ -121,7 +122,8 @@ class GoodPair:
         await subscriber.attach("good~sub", login=login)
         subscriber.subscribe("good~sub/1", "class = 'good'")
         await subscriber.acknowledged()
-        publisher = await at.peer()  # not earlier: the first subscription of a process takes its time
+        # Not earlier: the first subscription of a process takes its time.
+        publisher = await at.peer()
         await publisher.attach("good~pub", login=login)
         publisher.advertise("good~pub/a", "class = 'good'")
         await publisher.acknowledged()
@@ -145,6 +147,7 @@ async def play(
     users: Mapping[str, User] | None = None,
     broker: Mapping[str, Any] | None = None,
     limits: Mapping[str, Any] | None = None,
+    quotas: Mapping[str, Any] | None = None,
     tls: TlsTable | None = None,
     client_tls: ssl.SSLContext | None = None,
 ) -> None:
@@ -155,6 +158,7 @@ async def play(
         admin=AdminTable(port=-1),
         # Peers here answer only while somebody listens to what they hear.
         limits=LimitsTable(**({"keepalive_s": 60.0} | dict(limits or {}))),
+        quotas=QuotasTable(**(quotas or {})),
         tls=tls or TlsTable(),
         security=SecurityTable(
             enabled=True, users=str(folder / "users.toml"), refusals=str(folder / "refusals")

@@ -265,6 +265,13 @@ class QuotasTable(Table, frozen=True, kw_only=True):
             " logged, and its client is told. 0: any number, or a quarter of [store] retained_bytes_max."
         ),
     ] = 1_000_000_000
+    events_per_s: Annotated[
+        Rate,
+        why(
+            "Events a second that it may publish, on all its connections together; they are read no faster."
+            " [limits] publish_burst at once are free. 0: any number."
+        ),
+    ] = 0.0
     answers: Annotated[
         Positive, why("Answers that wait for a session that asks, and does not listen.")
     ] = 10_000

@@ -43,6 +43,7 @@ from roost.wire.codec import size_of
 
 if TYPE_CHECKING:
     from roost.runtime.doorstep import Doorstep
+    from roost.runtime.rates import Bucket
     from roost.runtime.server import BrokerServer
 
 # What drivers say to each other.
@@ -84,9 +85,7 @@ class SocketConnection(asyncio.Protocol):
         self._held: deque[Parcel] = deque()
         self._held_bytes = 0
         self._not_reading = False
-        self._rate_max = 0.0 if neighbour else server.config.limits.publish_rate_max
-        self._credit = float(server.config.limits.publish_burst)
-        self._credited_at = self.heard_at
+        self._buckets: tuple[Bucket, ...] = ()  # of what it may publish
 
     # --- asyncio's side -----------------------------------------------------------------------------
 
@@ -146,7 +145,7 @@ class SocketConnection(asyncio.Protocol):
     # --- reading ------------------------------------------------------------------------------------
 
     def _take(self, parcels: list[Parcel]) -> None:
-        if self._paused or self._held:  # what was held goes first
+        if self._paused or self._throttled or self._held:  # what was held goes first
             self._hold([p for p in parcels if _is_data(p)])
             self._pass_on([p for p in parcels if not _is_data(p)])
         else:
@@ -155,7 +154,7 @@ class SocketConnection(asyncio.Protocol):
     def _pass_on(self, parcels: list[Parcel]) -> None:
         if not parcels:
             return
-        if self._rate_max:
+        if self._buckets:
             self._throttle(parcels)
         self.shell.handle(Received(self.id, parcels))
 
@@ -191,26 +190,24 @@ class SocketConnection(asyncio.Protocol):
         self.shell.loop.call_soon(self._let_go)
 
     def _let_go(self) -> None:
-        if self._paused or not self._held:
+        if self._paused or self._throttled or not self._held:
             return
         held, self._held, self._held_bytes = list(self._held), deque(), 0
         self._pass_on(held)
         self.read_or_not()
 
     def _throttle(self, parcels: list[Parcel]) -> None:
-        """Read on when the rate allows for what has come; a burst is free."""
-        limits, now = self.server.config.limits, self.shell.loop.time()
-        earned = (now - self._credited_at) * self._rate_max
-        self._credit = min(float(limits.publish_burst), self._credit + earned)
-        self._credited_at = now
-        self._credit -= sum(_is_data(p) for p in parcels)
-        if self._credit < 0:
+        """Read on when the rates allow for what has come; a burst is free."""
+        count, now = sum(map(_is_data, parcels)), self.shell.loop.time()
+        wait_s = max(bucket.take(count, now) for bucket in self._buckets)
+        if wait_s and not self._throttled:
             self._throttled = True
-            self.shell.loop.call_later(-self._credit / self._rate_max, self._unthrottle)
+            self.shell.loop.call_later(wait_s, self._unthrottle)
             self.read_or_not()
 
     def _unthrottle(self) -> None:
         self._throttled = False
+        self._let_go()  # what came with the greeting, of one who was too fast before
         self.read_or_not()
 
     # --- who it is ----------------------------------------------------------------------------------
@@ -240,6 +237,7 @@ class SocketConnection(asyncio.Protocol):
             self.refuse(objection, transient=True)
             return False
         self.greeted = True
+        self._buckets = self.server.buckets_of(self, parcel)
         self.spoke_at = self.heard_at
         if isinstance(parcel, Attach | LinkHello) and parcel.version >= ASKS_BACK:
             self._keepalive = Keepalive(self.server.config.limits.keepalive_s, self.heard_at)

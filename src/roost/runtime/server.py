@@ -33,9 +33,10 @@ from roost.broker.events import (
     Started,
     StoreFilled,
 )
-from roost.broker.messages import LinkHello, Login, Parcel
+from roost.broker.messages import Attach, LinkHello, Login, Parcel
 from roost.broker.module import ModuleState
 from roost.broker.permissions import Permission
+from roost.broker.quotas import owner_of
 from roost.errors import UserError
 from roost.runtime.config import ServerConfig, address_of, broker_config, limits_of, login_of
 from roost.runtime.connection import SocketConnection
@@ -46,6 +47,7 @@ from roost.runtime.loads import LoadMeter, load_dict
 from roost.runtime.log import EventLog
 from roost.runtime.logins import Logins
 from roost.runtime.optimisers import Optimisers
+from roost.runtime.rates import Bucket, Rates
 from roost.runtime.recorder import Recorder
 from roost.runtime.security import RefusalLog, Users
 from roost.runtime.shell import Shell
@@ -90,6 +92,7 @@ class BrokerServer:
         self.wire_limits = limits_of(config)
         self.doorstep_buffer = memoryview(bytearray(READ_BYTES))
         self.slots = Slots(config.limits.connections_max)
+        self._rates = Rates(config.quotas.events_per_s, config.limits.publish_burst)
         self._login = login_of(config)
         self._users = Users.load(Path(config.security.users)) if config.security.enabled else None
         self._users_revision = 0
@@ -276,6 +279,19 @@ class BrokerServer:
             kind = type(greeting)
             self.slots.put(connection.arrival, "link" if kind is LinkHello else "session")
         return objection
+
+    def buckets_of(self, connection: SocketConnection, greeting: Parcel) -> tuple[Bucket, ...]:
+        """How fast one who has greeted may publish: as one connection, and with all others of its user."""
+        if type(greeting) is not Attach:
+            return ()
+        limits, now = self.config.limits, self.shell.loop.time()
+        permission = self.shell.machine.permissions.get(connection.id)
+        buckets = []
+        if limits.publish_rate_max:
+            buckets.append(Bucket(limits.publish_rate_max, limits.publish_burst, now))
+        if permission is None or not (permission.link or permission.administer):
+            buckets += self._rates.of(owner_of(greeting.client, permission), now)
+        return tuple(buckets)
 
     def check_login(self, connection: SocketConnection, login: Login) -> None:
         """Find out whether it is who it says, without keeping anybody waiting."""
