@@ -1,9 +1,9 @@
 """Which tests execute a line, for a commit: measured once, and carried over to the commits behind.
 
 Measuring takes as long as all the tests, and half as long again. So what is known of one commit is kept
-(`.cache/mutate/COMMIT.json`), and for another one only the tests of files that have changed are run; lines of
-sources are found again by comparing the texts. What runs in processes of its own is not seen: those tests
-execute no line that others don't.
+(`.cache/mutate/reach/COMMIT.json`), and for another one only the tests of files that have changed are run;
+lines of sources are found again by comparing the texts. What runs in processes of its own is not seen: those
+tests execute no line that others don't.
 """
 
 from __future__ import annotations
@@ -118,14 +118,14 @@ def environment(tree: Path, **more: str) -> dict[str, str]:
 
 def reach_of(commit: str, jobs: int) -> Reach:
     """What is known of a commit; what isn't is measured."""
-    kept = CACHE / f"{commit}.json"
+    kept = CACHE / "reach" / f"{commit}.json"
     reach = Reach({}, {})
     if kept.exists():
         reach.add(json.loads(kept.read_text()))
         return reach
     there = set(git("ls-tree", "-r", "--name-only", commit, *(f"tests/{t}" for t in TESTS)).split())
     run = {file for file in there if Path(file).name.startswith("test_")} - LEFT_OUT
-    older = max(CACHE.glob("*.json"), key=lambda file: file.stat().st_mtime, default=None)
+    older = max(kept.parent.glob("*.json"), key=lambda file: file.stat().st_mtime, default=None)
     if older is not None:
         reach.add(json.loads(older.read_text()))
         changed = git("diff", "--name-only", "--no-renames", older.stem, commit, "--", "tests")
@@ -133,7 +133,7 @@ def reach_of(commit: str, jobs: int) -> Reach:
         run &= set(changed.split())
     if run:
         record(reach, tree_of(commit, 0), sorted(run), jobs)
-    CACHE.mkdir(parents=True, exist_ok=True)
+    kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps(reach.as_json()))
     return reach
 
