@@ -33,6 +33,7 @@ from tests.broker.kit import Federation
 
 
 def broker(name: str = "B1", **config: Any) -> Broker:
+    config = {"members": False, **config}
     machine = Broker(BrokerConfig(broker=name, incarnation=f"{name}~1", **config))
     machine.handle(ev.Started(), 0.0)
     return machine

@@ -22,6 +22,7 @@ from roost.broker.messages import (
     Login,
     Marker,
     MarkerEcho,
+    Members,
     Migrate,
     Migrated,
     MigrationComplete,
@@ -110,5 +111,6 @@ def one_of_each() -> list[Parcel]:
         Frame(CONTROL, 30, Probed(9, ("B6",), (0.5,))),
         Frame(CONTROL, 31, Inquiry(7, "P1")),
         Frame(CONTROL, 33, Answer(7, "P1")),
+        Frame(CONTROL, 34, Members(True, ("B2",), ())),
         Frame(CONTROL, 32, Wants(("B2",), "B2 is away")),
     ]

@@ -132,6 +132,15 @@ class Absence:
         self._command(Report("warning", "neighbour given up", link.name, detail))
         self._changed(f"{link.name} is away for too long")
 
+    def refuse(self, link: Link) -> None:
+        """Nothing is kept for it, and nobody waits for it: it must not be a neighbour just now."""
+        if link.away:
+            link.gave_up = True
+            if not link.excused:
+                link.excused = True
+                self._excused(link)
+            self._changed(f"{link.name} is refused")
+
     def _present(self, link: Link, number: int) -> None:
         link.away = False
         self._answered(link, number)

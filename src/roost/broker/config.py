@@ -26,6 +26,9 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     # The same for advertisements, of which there are fewer, so that it pays less.
     advertisement_covering: bool = False
 
+    # Whether brokers tell each other who is behind them, so that no link closes a circle (see `membership`).
+    members: bool = True
+
     # Whether it keeps its state in a store, and waits for it before it says anything.
     durable: bool = False
 

@@ -49,6 +49,7 @@ from roost.broker.hosting import Hosting
 from roost.broker.inside import Modules
 from roost.broker.journal import Journal
 from roost.broker.linking import Linking
+from roost.broker.membership import Membership
 from roost.broker.messages import (
     ASKS_BACK,
     DATA,
@@ -67,6 +68,7 @@ from roost.broker.messages import (
     LinkHello,
     Marker,
     MarkerEcho,
+    Members,
     Message,
     Migrate,
     MigrationComplete,
@@ -143,6 +145,13 @@ class Broker:
             answered=self.routing.answered,
             excused=self.draining.excuse,
             grace_s=config.absence_grace_s,
+        )
+        self.membership = Membership(
+            config.broker,
+            self.links,
+            tell=self.tell,
+            close=self.linking.close,
+            enabled=config.members,
         )
         self.modules = Modules(self, modules)
         self.load: ev.LoadIndices | None = None
@@ -649,6 +658,7 @@ LINK_MESSAGES: dict[type[Message], Any] = {
     Inquiry: lambda broker, *said: broker.absence.inquiry(*said),
     Answer: lambda broker, *said: broker.absence.answer(*said),
     Wants: lambda broker, *said: broker.absence.wants(*said),
+    Members: lambda broker, *said: broker.membership.told(*said),
     Marker: lambda broker, *said: broker.draining.marker(*said),
     MarkerEcho: lambda broker, *said: broker.draining.echo(*said),
     DrainEcho: lambda broker, *said: broker.draining.echo(*said),

@@ -71,13 +71,17 @@ class Link(Peer):
         "away",
         "away_since",
         "before",
+        "behind",
         "blocks",
         "dials",
         "excused",
         "gave_up",
         "greeted",
+        "greeted_at",
         "inquired",
+        "joined",
         "number_base",
+        "past_lives",
         "peer_incarnation",
         "peer_life",
         "presumed",
@@ -104,8 +108,12 @@ class Link(Peer):
         self.greeted = False  # the neighbour has greeted back on this connection: it is open
         self.peer_incarnation = ""
         self.peer_life = ""  # the last one that we have greeted
+        self.past_lives: dict[str, None] = {}  # those before, the last first
         self.speaks = PROTOCOL_VERSION  # what we greet it with
         self.blocks: dict[int, None] = {}  # connections that are read no further until it has room
+        self.joined = False  # it has said who is behind it:
+        self.behind: dict[str, None] = {}
+        self.greeted_at = 0.0  # when the link came up, the last time
         # Of `absence`: see there.
         self.away = True
         self.away_since = 0.0

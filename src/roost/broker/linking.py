@@ -20,6 +20,7 @@ other had acknowledged.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from msgspec.structs import replace
 
@@ -28,10 +29,12 @@ from roost.broker.channel import Marks
 from roost.broker.commands import CancelTimer, Close, OpenLink, Report, Send, SetTimer
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.hops import Link
+from roost.broker.membership import CIRCLE
 from roost.broker.messages import (
     ASKS_BACK,
     PROTOCOL_VERSION_MIN,
     Advertise,
+    AttachRefused,
     Frame,
     LinkHello,
     Note,
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
 # Waiting is doubled so often at most: enough for any bound.
 DOUBLED_MAX = 30
 EVERYTHING = Advertisement([Filter()])
+# Lives of a neighbour that are remembered, to know one that is not over.
+PAST_LIVES_MAX = 16
 # Said in place of what has lost its meaning: a note for a module that there is not.
 VOID = Note("", b"", "the link has begun anew", behind=True)
 
@@ -116,6 +121,7 @@ class Linking:
         link.channel.forget()
         self._broker.unblock(link)
         self._broker.absence.gone(link)
+        self._broker.membership.gone(link)
         if self._broker.journal is not None:
             self._broker.journal.delete("link", link.name)
         self._broker.modules.neighbours_changed(self._broker.now)
@@ -169,7 +175,28 @@ class Linking:
             link.speaks = self._broker.config.version
             self._broker.command(Report("info", "link down", link.name, reason))
             self._broker.absence.away(link, self._broker.now)
+        if CIRCLE in reason:  # whichever end has found that
+            self._refuse(link)
         self.dial_later(link)
+
+    def _refuse(self, link: Link) -> None:
+        self._broker.absence.refuse(link)
+        self._broker.membership.gone(link)
+
+    def close(self, link: Link, reason: str) -> None:
+        """It must not be: links form a tree. (It may be tried again: links come and go.)"""
+        self._broker.command(Report("error", "link refused", link.name, reason))
+        if link.connection is not None and link.greeted:
+            self._broker.command(Send(link.connection, AttachRefused(reason)))
+            self._broker.drop(link.connection, reason)
+        else:
+            self._refuse(link)
+        if link.dials:
+            # If all links of a circle were tried again at once, all would be closed again.
+            ends = "-".join(sorted((link.name, self._broker.config.broker)))
+            share = crc32(ends.encode()) / 2**32
+            delay = self._broker.config.redial_max_s * (1 + share) / 2
+            self._broker.command(SetTimer(f"dial:{link.name}", delay))
 
     def dial_later(self, link: Link) -> None:
         if link.dials and link.name in self._broker.links:
@@ -227,7 +254,12 @@ class Linking:
         if not resumed:
             self._begin(link, hello)
         link.greeted = True
+        link.greeted_at = self._broker.now
         if link.peer_life != hello.life:
+            if link.peer_life:
+                link.past_lives = {link.peer_life: None, **link.past_lives}
+                while len(link.past_lives) > PAST_LIVES_MAX:
+                    link.past_lives.popitem()
             link.peer_life = hello.life
             self.keep(link)
         if resumed:
@@ -239,6 +271,7 @@ class Linking:
         if not link.away:  # we had not noticed that it was
             self._broker.absence.away(link, self._broker.now)
         self._broker.absence.greeted(link)
+        self._broker.membership.greeted(link)
 
     def _checked(self, connection: int, hello: LinkHello) -> Link:
         """The link that a greeting is for."""
@@ -253,6 +286,15 @@ class Linking:
         peer = self._broker.peers.get(connection)
         if peer is not None and peer is not link:
             raise RemoteProtocolError(f"{hello.broker} answers where {peer.name} was dialled")
+        objection = self._broker.membership.objection_to(link)
+        if objection:
+            self.close(link, objection)
+            raise RemoteProtocolError(objection)
+        if hello.life and hello.life in link.past_lives:
+            # Another has come in its place, and it is still there.
+            objection = f"there are two brokers called {link.name}; expected one of each name"
+            self._broker.command(Report("error", "two brokers of one name", link.name, objection))
+            raise RemoteProtocolError(objection)
         if peer is None and self._broker.config.secured:
             permission = self._broker.permissions.get(connection)
             objection = NOBODY if permission is None else permission.objection_to_link(hello.broker)

@@ -149,6 +149,14 @@ class DrainEcho(Message, frozen=True):
     cause: str
 
 
+class Members(Message, frozen=True):
+    """These brokers are here and behind here, or no longer; see `membership`."""
+
+    complete: bool  # all of them, or what has changed
+    added: tuple[str, ...]
+    gone: tuple[str, ...]
+
+
 class MigrationUpdate(Message, frozen=True):
     """MUM (000 section 3.3): these advertisements of a client are about to come from here.
 

@@ -24,6 +24,7 @@ from roost.broker.messages import (
     Inquiry,
     Marker,
     MarkerEcho,
+    Members,
     Message,
     Migrate,
     MigrationComplete,
@@ -121,6 +122,9 @@ def describe(message: Message) -> tuple[str, str, str, str]:
             return "inquire", "", str(message.number), message.cause
         case Answer():
             return "answer", "", str(message.number), message.cause
+        case Members():
+            names = f"{' '.join(message.added)} {'not ' if message.gone else ''}{' '.join(message.gone)}"
+            return "members", "", names.strip(), ""
         case Wants(path=path):
             text = f"everything, for one behind {' '.join(path)}" if path else "what was asked for"
             return "want", "", text, message.cause

@@ -114,6 +114,7 @@ class World:
             durable=settings.durability,
             linger_s=settings.linger_s,
             absence_grace_s=settings.absence_grace_s,
+            members=False,
             ack_delay_s=settings.ack_delay_s,
             link_outbox_max=settings.link_outbox_max,
             session_outbox_max=settings.session_outbox_max,

@@ -33,6 +33,7 @@ from roost.broker.messages import (
     Login,
     Marker,
     MarkerEcho,
+    Members,
     Message,
     Migrate,
     Migrated,
@@ -124,6 +125,7 @@ MESSAGE_TAGS: Final[dict[type[Message], int]] = {
     Inquiry: 44,
     Wants: 45,
     Answer: 46,
+    Members: 47,
 }
 KINDS: Final[dict[int, type[Struct]]] = {
     tag: kind for tags in (UNNUMBERED_TAGS, MESSAGE_TAGS) for kind, tag in tags.items()

@@ -1,0 +1,114 @@
+"""Who is behind which link, so that no link closes a circle and no two brokers have one name.
+
+Links form a tree, and every rule of routing stands on that. Whoever writes the settings of two dozen
+brokers may err. So each broker knows the names of those behind each of its links: neighbours tell each
+other, at a greeting all of them, and from then on what changes (`Members`).
+
+    a greeting       of a broker that is behind another link: refused, with the reason; it is the younger link
+    Members          of somebody who is behind another link, or is called as we are: two links have come up at
+                     the same time, or another broker has that name. The younger of the two links is closed
+
+Who is away is still there: a link that is lost is expected back. Only one that is taken out takes those
+behind it along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from roost.broker.hops import Link
+from roost.broker.messages import ASKS_BACK, Members, Message
+
+# What such a refusal says.
+CIRCLE = "would close a circle"
+
+
+class Membership:
+    """The brokers of the federation, by the link that they are behind."""
+
+    def __init__(
+        self,
+        here: str,
+        links: dict[str, Link],
+        *,
+        tell: Callable[[Link, Message], None],
+        close: Callable[[Link, str], None],
+        enabled: bool,
+    ) -> None:
+        self._here = here
+        self._links = links
+        self._tell = tell
+        self._close = close  # a link, and why
+        self._enabled = enabled
+
+    def objection_to(self, link: Link) -> str:
+        """To that neighbour's greeting; "" if nothing is known against it."""
+        if not self._enabled:
+            return ""
+        other = self._link_to(link.name, but=link)
+        return "" if other is None else self._reason(link.name, other)
+
+    def greeted(self, link: Link) -> None:
+        """The neighbour is there: it is told of everybody on our side."""
+        if self._enabled and link.version >= ASKS_BACK:
+            names = [self._here]
+            for other in self._links.values():
+                if other is not link and other.joined:
+                    names += (other.name, *other.behind)
+            self._tell(link, Members(True, tuple(names), ()))
+
+    def gone(self, link: Link) -> None:
+        """No longer a neighbour, or not to be one: those behind it are not behind it."""
+        if self._enabled:
+            names = (link.name, *link.behind)
+            link.behind, link.joined = {}, False
+            self._pass_on(link, (), names)
+
+    def told(self, link: Link, message: Members) -> None:
+        """The neighbour says who is behind it."""
+        if not self._enabled:
+            return
+        for name in message.added:
+            if name == link.name:
+                continue
+            other = self._link_to(name, but=link)
+            if name == self._here or other is not None:
+                younger = link if other is None else max(link, other, key=lambda x: x.greeted_at)
+                rival = other if younger is link else link
+                self._close(younger, self._reason(name, rival))
+                if younger is link:
+                    return
+        added = {name: None for name in message.added if name not in (link.name, self._here)}
+        was = {} if message.complete else link.behind
+        now = {name: None for name in (*was, *added) if name not in message.gone}
+        before, link.behind, link.joined = link.behind, now, True
+        # The neighbour itself is news to the others when it first greets.
+        first = (link.name,) if message.complete else ()
+        self._pass_on(
+            link,
+            (*first, *(name for name in now if name not in before)),
+            tuple(name for name in before if name not in now),
+        )
+
+    def _pass_on(self, source: Link, added: Iterable[str], gone: Iterable[str]) -> None:
+        message = Members(False, tuple(added), tuple(gone))
+        if message.added or message.gone:
+            for link in self._links.values():
+                if link is not source and link.greeted and link.version >= ASKS_BACK:
+                    self._tell(link, message)
+
+    def _link_to(self, name: str, *, but: Link) -> Link | None:
+        """The link that a broker is behind, or at the other end of, if that is known."""
+        for link in self._links.values():
+            if link is not but and link.joined and (name == link.name or name in link.behind):
+                return link
+        return None
+
+    def _reason(self, name: str, other: Link | None) -> str:
+        if other is None:
+            return f"there is another broker called {name!r}; expected one of each name"
+        where = f"{name} is behind {other.name}" if name != other.name else f"{name} is a neighbour"
+        return (
+            f"{where} of {self._here} already: this link {CIRCLE}, or there are two brokers"
+            f" called {name}"
+        )

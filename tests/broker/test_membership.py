@@ -1,0 +1,118 @@
+"""Circles of links, and two brokers of one name: noticed when they come up, and the younger link refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from roost.broker import commands as do
+from roost.broker import events as ev
+from roost.broker.config import BrokerConfig
+from roost.broker.core import Broker
+from roost.broker.messages import PROTOCOL_VERSION, LinkHello
+from tests.broker.kit import Edge, Federation
+
+CHAIN: tuple[Edge, ...] = (("B1", "B2"), ("B2", "B3"), ("B3", "B4"))
+
+
+def refusals(federation: Federation) -> list[do.Report]:
+    return [r for _, r in federation.reports if r.what == "link refused" and r.level == "error"]
+
+
+def links_up(federation: Federation) -> set[Edge]:
+    return {
+        (min(name, link.name), max(name, link.name))
+        for name, broker in federation.brokers.items()
+        for link in broker.links.values()
+        if link.greeted
+    }
+
+
+def test_everybody_knows_who_is_behind_which_link() -> None:
+    federation = Federation(*CHAIN, members=True)
+    behind = {name: list(link.behind) for name, link in federation.brokers["B2"].links.items()}
+    assert behind == {"B1": [], "B3": ["B4"]}
+    federation.start("B5")
+    federation.join("B5", "B4")
+    federation.settle()
+    assert list(federation.brokers["B1"].links["B2"].behind) == ["B3", "B4", "B5"]
+    federation.part("B4", "B5")
+    federation.settle()
+    assert list(federation.brokers["B1"].links["B2"].behind) == ["B3", "B4"]
+
+
+@pytest.mark.parametrize("edge", [("B4", "B1"), ("B1", "B4"), ("B1", "B3")])
+def test_a_link_that_closes_a_circle_is_refused(edge: Edge) -> None:
+    federation = Federation(*CHAIN, members=True)
+    federation.join(*edge)
+    federation.settle()
+    assert links_up(federation) == set(CHAIN)
+    assert "would close a circle" in refusals(federation)[0].detail
+    # Nothing is kept for it, and all others go on.
+    federation.client("sub", "B4")
+    federation.subscribe("sub", "a > 0")
+    federation.client("pub", "B1")
+    federation.advertise("pub", "a > 0")
+    ids = [federation.publish("pub", a=i) for i in (1, 2, 3)]
+    federation.settle()
+    assert federation.got("sub") == ids
+    assert not any(broker.routing.greedy for broker in federation.brokers.values())
+
+
+def test_it_comes_up_when_the_circle_is_open() -> None:
+    federation = Federation(*CHAIN, members=True)
+    federation.join("B4", "B1")
+    federation.settle()
+    federation.part("B2", "B3")
+    federation.settle()
+    federation.advance(60.0)
+    federation.settle()
+    assert ("B1", "B4") in links_up(federation)
+
+
+def test_of_links_that_come_up_at_once_the_younger_is_closed() -> None:
+    edges = (("B1", "B2"), ("B2", "B3"), ("B3", "B1"))
+    federation = Federation(*edges, members=True)
+    for _ in range(60):
+        federation.advance(1.0)
+        federation.settle()
+    assert len(links_up(federation)) == 2
+    assert refusals(federation)
+
+
+def test_a_circle_is_open_while_one_of_its_links_is_lost_and_still_refused() -> None:
+    """Who is away is expected back."""
+    federation = Federation(*CHAIN, members=True)
+    federation.severed.add(frozenset(("B2", "B3")))
+    federation.cut("B2", "B3")
+    federation.settle()
+    federation.join("B4", "B1")
+    federation.settle()
+    assert ("B1", "B4") not in links_up(federation)
+
+
+def test_two_brokers_of_one_name_that_dial_the_same_neighbour() -> None:
+    """The second takes the place of the first, which may be dead; if it is not, that shows."""
+    machine = Broker(BrokerConfig(broker="B0", incarnation="B0~1"))
+    machine.handle(ev.Started(), 0.0)
+    machine.handle(ev.LinkAdded("B1", dial=False), 0.0)
+    answers = []
+    for connection, life in ((1, "one"), (2, "two"), (3, "one"), (4, "two")):
+        machine.handle(ev.ConnectionAccepted(connection), 0.0)
+        hello = LinkHello(PROTOCOL_VERSION, "B1", f"i-{life}", "", 0, 0, life=life)
+        answers.append(machine.handle(ev.Received(connection, (hello,)), 0.0))
+    assert machine.links["B1"].connection == 4
+    (report,) = [c for c in answers[2] if isinstance(c, do.Report)]
+    assert report.what == "two brokers of one name"
+    assert do.Close(3, report.detail) in answers[2]
+
+
+def test_two_brokers_of_one_name() -> None:
+    """B1 is at both ends of a chain, as two brokers would be that were started with one name."""
+    federation = Federation(("B1", "B2"), ("B2", "B3"), members=True)
+    twin = Federation(("B3", "B1"), members=True, start=False)
+    hello = twin.brokers["B1"].linking._hello(twin.brokers["B1"].links["B3"])
+    objection = federation.brokers["B3"].membership.objection_to(
+        federation.brokers["B3"].linking.new("B1", dials=False)
+    )
+    assert hello.broker == "B1"
+    assert "two brokers called B1" in objection
