@@ -35,7 +35,7 @@ def test_a_seed_is_a_plan(seed: int) -> None:
     assert {killed.count(name) for name in BROKERS} == {10}  # every broker has its share
     assert max(each.lasts_s for each in rounds if each.fault == "stop") == 30.0
     holes = [each.lasts_s for each in rounds if each.fault == "hole"]
-    assert all(0.3 * 9.0 <= lasts_s <= 1.7 * 9.0 for lasts_s in holes)
+    assert all(0.3 * 9.0 <= lasts_s <= 3.0 * 9.0 for lasts_s in holes)
 
 
 @pytest.mark.parametrize("text", ["flood", "kill=x", "kill=-1", "kill,,cut", "kill="])
@@ -182,7 +182,7 @@ def test_what_was_confirmed_does_not_come_again() -> None:
     oracle = played(ALL[:50])
     oracle.hear("asked", "S", 1)
     oracle.hear("came", "S", {"P": ALL[50:60]})
-    oracle.hear("confirmed", "S", 1)
+    oracle.hear("confirmed", "S", 1, 9.9)
     oracle.hear("asked", "S", 2)  # and nobody hears the answer
     oracle.hear("life", "S")
     oracle.hear("came", "S", {"P": ALL[50:]})
@@ -200,7 +200,7 @@ def test_a_process_confirms_what_it_has_got_itself() -> None:
         oracle.hear("life", "S")
         oracle.hear("came", "S", {"P": ALL[last - 20 : last]})
         oracle.hear("asked", "S", 1)
-        oracle.hear("confirmed", "S", 1)
+        oracle.hear("confirmed", "S", 1, 9.9)
     oracle.hear("life", "S")
     oracle.hear("came", "S", {"P": ALL[40:]})
     assert checks(oracle) == (0, 0, 0)
@@ -242,7 +242,7 @@ def test_subscribers_of_a_restored_broker_get_again_what_they_have_acknowledged_
         oracle = played(ALL[:50])
         backup = oracle.backup(broker)
         oracle.hear("asked", "S", 1)
-        oracle.hear("confirmed", "S", 1)
+        oracle.hear("confirmed", "S", 1, 9.9)
         oracle.about_to_restore(backup)
         oracle.restored(backup, 6.0)
         oracle.hear("life", "S")
@@ -251,6 +251,16 @@ def test_subscribers_of_a_restored_broker_get_again_what_they_have_acknowledged_
 
     assert checks(acknowledged("B4")) == (0, 0, 0)
     assert checks(acknowledged("B1")) == (0, 10, 0)
+
+
+def test_they_are_forgiven_until_they_are_in_place_again() -> None:
+    """A session that the backup did not know begins anew when its client is back, at 7.5 s."""
+    first = 1 + 8 * MARK_EVERY
+    oracle = restored("B4", ALL[:48], ALL[first:], until=4.5)
+    oracle.hear("asked", "S", 1)
+    oracle.hear("confirmed", "S", 1, 7.5)
+    assert checks(oracle) == (1, 0, 0)
+    assert oracle.counts().forgiven == first - 49
 
 
 def test_events_flow_when_everybody_has_something_new() -> None:

@@ -2,7 +2,8 @@
 
 standing    two outboxes that make most of the load, and three durable subscribers, each in a process of
             its own that is killed and started again
-gauges      in the crowd: a plain publisher at each broker, slow and steady
+gauges      in the crowd: a plain publisher at each broker, slow and steady; and another one, of events that
+            none of the standing subscribers wants, but only those that pass
 passing     in the crowd: publishers that begin, publish some and end; subscribers, durable or not, that
             begin amid whatever goes on, and end, or are killed with the crowd
 """
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from roost.bench.chaos.brokers import Tree
 from roost.bench.chaos.interests import Interest
 from roost.bench.chaos.oracle import Oracle
-from roost.bench.chaos.plan import Act
+from roost.bench.chaos.plan import CLASSES, Act
 from roost.bench.chaos.player import Order
 from roost.bench.chaos.troupe import Host
 from roost.errors import UserError
@@ -69,9 +70,9 @@ class Crowd:
         brokers = list(self._tree.brokers.values())
         for number, (broker, interest) in enumerate(
             (
-                (brokers[-1], Interest()),
+                (brokers[-1], Interest(LOAD)),
                 (brokers[len(brokers) // 2], Interest(LOAD, 2)),
-                (brokers[0], Interest("", 1)),
+                (brokers[0], Interest(GAUGE)),
             )
         ):
             host = self._host(f"standing-{number}")
@@ -88,9 +89,11 @@ class Crowd:
             host.order(order, broker.name)
             self.load.append(order.name)
         await self._passing.start()
-        for broker in brokers:
-            order = Order("publish", f"gauge-{broker.name}", broker.url, GAUGE, rate=GAUGE_RATE)
-            self._passing.order(order, broker.name)
+        for number, broker in enumerate(brokers):
+            class_ = CLASSES[number % len(CLASSES)]
+            for name, what in (("gauge", GAUGE), ("steady", class_)):
+                order = Order("publish", f"{name}-{broker.name}", broker.url, what, rate=GAUGE_RATE)
+                self._passing.order(order, broker.name)
 
     @property
     def are_ready(self) -> bool:

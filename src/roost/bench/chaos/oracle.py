@@ -66,7 +66,7 @@ class Subscriber(Struct):
 
     broker: str
     interest: Interest
-    readies: list[float] = field(default_factory=list)  # when `ready` returned, in each life
+    readies: list[float] = field(default_factory=list)  # when `ready` returned, each time
     over: bool = False
     lives: int = 0
     tallies: dict[str, Tally] = field(default_factory=dict)
@@ -81,7 +81,9 @@ class Subscriber(Struct):
         """The same in this one; what the one before had got and not acknowledged may be yet to come."""
         return {name: tally.last for name, tally in self.tallies.items()}
 
-    def confirm(self, number: int) -> None:
+    def confirm(self, number: int, at: float) -> None:
+        """The broker has answered: it has heard what was said before, and the subscription is in place."""
+        self.readies.append(at)
         for name, reached in self.asked.pop(number, {}).items():
             self.confirmed[name] = max(reached, self.confirmed.get(name, 0))
 
@@ -290,10 +292,10 @@ class Oracle:
         subscriber, publisher = self.subscribers[name], self.publishers[publisher_name]
         place = bisect_right(publisher.numbers, part[0]) - 1
         at_s = publisher.times[max(place, 0)] - self._began
-        ready_s = [f"{at - self._began:.1f}" for at in subscriber.readies]
+        ready_s = subscriber.readies[0] - self._began
         return (
             f"{name} misses {_shown(part)} of {publisher_name}; at {subscriber.broker}, in place at"
-            f" {', '.join(ready_s[:5])} s; at {publisher.broker}, published after {at_s:.1f} s"
+            f" {ready_s:.1f} s; at {publisher.broker}, published after {at_s:.1f} s"
         )
 
     def _accepted(self) -> dict[str, int]:

@@ -27,15 +27,16 @@ USUAL: dict[Fault, int] = {
     "restore": 2,
 }
 
-# Seconds. Of stops and full disks every fifth is a long one.
-LONG_EVERY = 5
-DOWN_S = (0.0, 1.5)
+# Seconds. Of stops and full disks every fifth is a long one, of kills every seventh. Whoever subscribes amid
+# a long one is in place before it is over, by the time of grace (`broker.absence`).
+LONG_EVERY, LONG_KILL_EVERY = 5, 7
+DOWN_S, LONG_DOWN_S = (0.0, 1.5), 12.0
 STOP_S, LONG_STOP_S = (2.0, 8.0), 30.0
 FILL_S, LONG_FILL_S = (1.0, 5.0), 90.0
 DELAYED_S, DELAY_S = (2.0, 6.0), (0.02, 0.1)
 OLD_S = (0.5, 3.0)  # how old a backup is
 # In times of what it takes to notice: shorter ones and longer ones.
-HOLE = (0.3, 1.7)
+HOLE = (0.3, 3.0)
 # How long all is left in peace before the next fault.
 PEACE_S = (0.2, 1.0)
 
@@ -89,8 +90,9 @@ def rounds_of(
         there = places.get(fault, brokers)
         for number in range(counts.get(fault, 0)):
             is_long = number % LONG_EVERY == LONG_EVERY - 1
+            is_long_kill = number % LONG_KILL_EVERY == LONG_KILL_EVERY - 1
             lasts_s = {
-                "kill": draw.uniform(*DOWN_S),
+                "kill": LONG_DOWN_S if is_long_kill else draw.uniform(*DOWN_S),
                 "stop": LONG_STOP_S if is_long else draw.uniform(*STOP_S),
                 "cut": 0.0,
                 "hole": dead_after_s * draw.uniform(*HOLE),
@@ -112,7 +114,7 @@ def rounds_of(
 
 Deed = Literal["publish", "subscribe", "end", "kill"]
 DEEDS: Mapping[Deed, int] = {"publish": 5, "subscribe": 4, "end": 3, "kill": 2}
-BETWEEN_S = (0.3, 2.0)
+BETWEEN_S = (0.2, 1.4)
 CLASSES = ("A", "B", "C")
 
 

@@ -1,7 +1,7 @@
 """A publisher of a chaos run: numbered events at a rate, if they are taken; from an outbox, or plainly.
 
 An outbox goes on where the process before this one has come to. When its broker was restored from a backup it
-may have to go back, and so may its session be over.
+has to go back: the next event is refused, or its session is over, and it is opened anew.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import roost
 from roost.bench.chaos.interests import attributes_of
 from roost.bench.chaos.oracle import MARK_EVERY
 from roost.bench.chaos.player import PATIENCE_S, Order, Say
-from roost.client import Client, Outbox, SessionOver
+from roost.client import Client, Outbox, Refused, SessionOver
 
 REPORT_S = 0.1
 # Of events that are on their way: so that all that was published goes through the faults, not after them.
@@ -33,7 +33,7 @@ async def publish(order: Order, keepalive_s: float, say: Say, end: asyncio.Event
                 try:
                     async with client.outbox(order.name, advertise=filter_) as outbox:
                         await _from_outbox(order, outbox, say, end)
-                except SessionOver as error:
+                except (SessionOver, Refused) as error:
                     say("failed", order.name, str(error))
                     continue
             else:

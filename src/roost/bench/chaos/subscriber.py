@@ -128,7 +128,7 @@ async def _confirmed(name: str, subscription: Subscription, say: Say) -> None:
         subscription._session._say_reached()
         subscription._session.line.say_acks()
         await _ready(subscription)
-        say("confirmed", name, number)
+        say("confirmed", name, number, time.monotonic())
 
 
 async def _ready_again(
