@@ -56,6 +56,7 @@ def test_what_is_wrong_is_said(roost: Roost, monkeypatch: pytest.MonkeyPatch) ->
         again=5,
         forgiven=3,
         examples=["S misses 3..4 of P"],
+        forgiven_examples=["S misses 7..9 of P"],
     )
     verdict = Verdict(
         rounds=[Recovered(Round("restore", "B1", 1.0, 0.5), 2.0, 4.25)],
@@ -93,7 +94,7 @@ def test_what_is_wrong_is_said(roost: Roost, monkeypatch: pytest.MonkeyPatch) ->
         assert part in said
     assert roost("chaos", "--json").json["checks"]["lost"] == 2
 
-    well = Counts(7_000, 7_000, 0, 0, 0, 0, 0, [])
+    well = Counts(7_000, 7_000, 0, 0, 0, 0, 0, [], [])
     for stuck, code in (("events arrive", 1), ("", 0)):
         verdict = Verdict([], 0, 0, 2, 3, 7_000, 7_000, well, 0, [], 9.0, stuck)
         ran = roost("chaos")

@@ -167,6 +167,7 @@ def as_json(verdict: Verdict, seed: int) -> dict[str, Any]:
             "given_up": verdict.given_up,
             "failures": verdict.failures,
             "examples": counts.examples,
+            "forgiven": counts.forgiven_examples,
             "seconds": verdict.seconds,
             "stuck": verdict.stuck,
         },

@@ -36,6 +36,7 @@ from roost.bench.chaos.tally import Tally
 # A publisher says the time at least every so many numbers.
 MARK_EVERY = 16
 ENDLESS = 1 << 62
+EXAMPLES_MAX = 20
 
 
 class Publisher(Struct):
@@ -112,6 +113,7 @@ class Counts(Struct, frozen=True):
     again: int  # to a process that came after one that was killed
     forgiven: int
     examples: list[str]  # of what is wrong
+    forgiven_examples: list[str]
 
     @property
     def clean(self) -> bool:
@@ -239,13 +241,16 @@ class Oracle:
     def counts(self) -> Counts:
         expected = lost = forgiven = 0
         examples: list[str] = []
+        forgiven_examples: list[str] = []
         accepted = self._accepted()
         for name, subscriber in self.subscribers.items():
             count = subscriber.interest.count
             for publisher, last in accepted.items():
                 missing, excused, (first, end) = self._missing(name, publisher, last)
                 expected += count(first, end)
+                excused = [part for part in excused if count(*part)]
                 forgiven += sum(count(*part) for part in excused)
+                forgiven_examples += [self._example(name, publisher, part) for part in excused]
                 missed = [part for part in missing if count(*part)]
                 lost += sum(count(*part) for part in missed)
                 examples += [self._example(name, publisher, part) for part in missed]
@@ -265,7 +270,8 @@ class Oracle:
             reordered=sum(tally.reordered for _, tally in tallies),
             again=sum(tally.again for _, tally in tallies),
             forgiven=forgiven,
-            examples=examples[:10],
+            examples=examples[:EXAMPLES_MAX],
+            forgiven_examples=forgiven_examples[:EXAMPLES_MAX],
         )
 
     # --- what is missing ----------------------------------------------------------------------------
