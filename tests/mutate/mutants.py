@@ -37,6 +37,7 @@ OPPOSITES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 # Functions whose calls, and methods whose bodies, are for people who read.
 SPEAKERS = {"log", "logger", "warnings", "print", "cast", "TypeVar", "NewType", "ParamSpec"}
 SILENT = {"__repr__", "__str__", "show", "describe"}
+ROUND = 1_000
 STATEMENTS = (ast.Expr, ast.Assign, ast.AugAssign, ast.Delete)
 
 
@@ -181,7 +182,7 @@ class Maker(ast.NodeVisitor):
             self.visit(part)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        if node.name not in SILENT:
+        if node.name not in SILENT and not all(map(is_nothing, node.body)):
             self._lines = (node.lineno, node.body[0].lineno - 1)
             for part in (*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body):
                 self.visit(part)
@@ -247,7 +248,8 @@ class Maker(ast.NodeVisitor):
         if isinstance(node.value, bool):
             self._replace(node, str(not node.value))
         elif isinstance(node.value, int):
-            self._replace(node, str(node.value + 1))
+            # Of a round number nobody promises the last digit.
+            self._replace(node, str(1 if node.value >= ROUND else node.value + 1))
         elif isinstance(node.value, float):
             self._replace(node, repr(node.value * 2 or 1.0))
 
@@ -259,6 +261,11 @@ class Maker(ast.NodeVisitor):
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         self.visit(node.body)
+
+
+def is_nothing(node: ast.stmt) -> bool:
+    """A docstring, or `...`."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def is_text(node: ast.expr) -> bool:

@@ -31,6 +31,7 @@ def changes(source: str) -> list[str]:
         ("while not a: c()", ["not a -> (a)", "c() -> pass"]),
         ("x = a and b or c", ["or -> and", "and -> or"]),
         ("x = a + 7", ["+ -> -", "7 -> 8"]),
+        ("x = 64_000", ["64_000 -> 1"]),
         ("x = True", ["True -> False"]),
         ("x = 0.0", ["0.0 -> 1.0"]),
         ("a.x = b", ["a.x = b -> pass"]),
@@ -63,6 +64,8 @@ def test_what_is_changed(line: str, expected: list[str]) -> None:
         "x = 'a' + b",
         "__slots__ = ('a', 1)",
         "x = b",
+        'def f(a=1):\n    """A promise."""',
+        "def f(a=1): ...",
         "def f(a: Literal[1]) -> Literal[2]: pass",
     ],
 )
