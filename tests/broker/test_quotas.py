@@ -289,6 +289,28 @@ def test_large_events_hardly_hide_behind_small_ones(large: int) -> None:
     assert not any(key[0] == "out" for key in desk.store)
 
 
+@pytest.mark.xfail(
+    strict=True,
+    reason=f"a session is looked at once in {LOOK_EVERY} deliveries, however many and large they are",
+)
+@pytest.mark.parametrize(("sessions", "size"), [(1, 20 * KB), (50, KB)])
+def test_few_deliveries_count_as_well_if_they_are_large_or_to_many(
+    sessions: int, size: int
+) -> None:
+    bound = 100 * KB
+    desk = Desk(durable=True, user_kept_bytes_max=bound, session_memory_max=10)
+    pub = session(desk, "pub")
+    pub.advertise("a present", "pub/1")
+    for number in range(sessions):
+        eve = session(desk, f"eve~{number}", durable=True)
+        eve.subscribe("a present", f"eve~{number}/1")
+        eve.close()
+    for number in range(1, LOOK_EVERY):
+        pub.put(Frame(DATA, number, Publication("pub", number, Event({"a": 1}), bytes(size))))
+    kept = [value[0] for key, value in desk.store.items() if key[:2] == ("out", "session")]
+    assert sum(len(delivery.publication.payload) for delivery in kept) <= 4 * bound
+
+
 # --- answers --------------------------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ from roost.runtime.config import (
     QuotasTable,
     SecurityTable,
     ServerConfig,
+    StoreTable,
     TlsTable,
     check_config,
 )
@@ -148,6 +149,7 @@ async def play(
     broker: Mapping[str, Any] | None = None,
     limits: Mapping[str, Any] | None = None,
     quotas: Mapping[str, Any] | None = None,
+    store: Mapping[str, Any] | None = None,
     tls: TlsTable | None = None,
     client_tls: ssl.SSLContext | None = None,
 ) -> None:
@@ -159,6 +161,7 @@ async def play(
         # Peers here answer only while somebody listens to what they hear.
         limits=LimitsTable(**({"keepalive_s": 60.0} | dict(limits or {}))),
         quotas=QuotasTable(**(quotas or {})),
+        store=StoreTable(**(store or {})),
         tls=tls or TlsTable(),
         security=SecurityTable(
             enabled=True, users=str(folder / "users.toml"), refusals=str(folder / "refusals")
