@@ -193,8 +193,7 @@ class Tree:
     async def start(self) -> None:
         for wire in self.wires.values():
             await wire.open()
-        for broker in self.brokers.values():
-            await broker.start()
+        await asyncio.gather(*(broker.start() for broker in self.brokers.values()))
 
     def check(self) -> None:
         for broker in self.brokers.values():
