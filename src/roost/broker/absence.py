@@ -25,6 +25,9 @@ under way when a link is lost need not be remembered: the greeting begins with a
       answer  -> present        it gets what it wants, and what is presumed
     any         the link is lost -> away
 
+A neighbour of the version before knows no inquiries. It is asked by a marker, as if a client there waited
+for its requests (`draining`), and hears of nobody that is away behind us.
+
 What nobody has asked for is kept up to a bound (`spare_max`), so that a neighbour that never comes back
 costs no more than that. Beyond it the broker *gives up*, and says so: a subscription that is made over
 there from then on misses what is published here until both have met again.
@@ -37,8 +40,17 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from roost.broker.commands import CancelTimer, Command, Report, SetTimer
+from roost.broker.draining import SETTLE, marker_id
 from roost.broker.hops import Link
-from roost.broker.messages import ASKS_BACK, Answer, Inquiry, Message, Wants
+from roost.broker.messages import (
+    ASKS_BACK,
+    Answer,
+    Inquiry,
+    Marker,
+    MarkerEcho,
+    Message,
+    Wants,
+)
 
 # Timers, with the name of the neighbour behind it: it has been away for the time of grace.
 TIMER = "absence"
@@ -59,6 +71,7 @@ class Absence:
     def __init__(
         self,
         here: str,
+        life: str,
         links: dict[str, Link],
         *,
         tell: Callable[[Link, Message], None],
@@ -69,6 +82,7 @@ class Absence:
         grace_s: float,
     ) -> None:
         self._here = here
+        self._life = f"{here}/{life}"
         self._links = links
         self._tell = tell
         self._command = command
@@ -90,6 +104,7 @@ class Absence:
             link.away_since = now
         link.gave_up = link.excused = False
         link.wants_path = ()
+        link.markers.clear()
         self._command(SetTimer(f"{TIMER}:{link.name}", self._grace_s))
         self._questions = [q for q in self._questions if q.asker is not link]
         self._changed(f"{link.name} is away")
@@ -104,9 +119,6 @@ class Absence:
         link.told_path = None
         cause = f"{link.name} is back"
         self._changed(cause)
-        if link.version < ASKS_BACK:
-            self._present(link, link.number)
-            return
         self._inquire(link, cause)
 
     def gone(self, link: Link) -> None:
@@ -177,12 +189,25 @@ class Absence:
         """Ask those who were told of advertisements whether all is answered."""
         due, self.due = self.due, {}
         for link in due:
-            if link.greeted and link.version >= ASKS_BACK and link.announced > link.inquired:
+            if link.greeted and link.announced > link.inquired:
                 self._inquire(link, "an advertisement")
 
     def _inquire(self, link: Link, cause: str) -> None:
         link.inquired = link.number
-        self._tell(link, Inquiry(link.inquired, cause))
+        if link.version >= ASKS_BACK:
+            self._tell(link, Inquiry(link.inquired, cause))
+        else:
+            id_ = marker_id(self._life, link.inquired, SETTLE, link.name, "")
+            link.markers[id_] = link.inquired
+            self._tell(link, Marker(id_, cause))
+
+    def echo(self, link: Link, echo: MarkerEcho) -> bool:
+        """Whether it was the answer of a neighbour of the version before."""
+        number = link.markers.pop(echo.id, None)
+        if number is None:
+            return False
+        self.answer(link, Answer(number, echo.cause))
+        return True
 
     def answer(self, link: Link, message: Answer) -> None:
         if link.away:

@@ -138,6 +138,7 @@ class Broker:
         self.draining = Draining(self.links, self.tell, self.hosting.drained, self.journal)
         self.absence = Absence(
             config.broker,
+            config.incarnation,
             self.links,
             tell=self.tell,
             command=self.command,
@@ -660,7 +661,7 @@ LINK_MESSAGES: dict[type[Message], Any] = {
     Wants: lambda broker, *said: broker.absence.wants(*said),
     Members: lambda broker, *said: broker.membership.told(*said),
     Marker: lambda broker, *said: broker.draining.marker(*said),
-    MarkerEcho: lambda broker, *said: broker.draining.echo(*said),
+    MarkerEcho: lambda broker, *said: broker.absence.echo(*said) or broker.draining.echo(*said),
     DrainEcho: lambda broker, *said: broker.draining.echo(*said),
     MigrationUpdate: lambda broker, *said: broker.migrating.update(*said),
     MigrationComplete: lambda broker, *said: broker.migrating.complete(*said),

@@ -80,6 +80,7 @@ class Link(Peer):
         "greeted_at",
         "inquired",
         "joined",
+        "markers",
         "number_base",
         "past_lives",
         "peer_incarnation",
@@ -124,6 +125,7 @@ class Link(Peer):
         self.announced = 0  # the last number of an announcement to it,
         self.inquired = 0  # of an inquiry,
         self.answered = 0  # and of an answer
+        self.markers: dict[str, int] = {}  # inquiries of one of the version before
         self.presumed: dict[int, list[Entry]] = {}  # by the number of the announcement
         self.number_base = 0
         self.channel = Channel(self.key, journal)

@@ -23,7 +23,6 @@ from roost.broker.demands import demands_of, meets
 from roost.broker.hops import Hop, Link
 from roost.broker.journal import Journal
 from roost.broker.messages import (
-    ASKS_BACK,
     Advertise,
     Message,
     Subscribe,
@@ -464,12 +463,11 @@ class Routing:
 
     def _presume(self, link: Link, advertisement: Advertisement, number: int) -> None:
         """Until the neighbour has answered, it may want all of this."""
-        if link.away or link.version >= ASKS_BACK:
-            entry = self._subscription_handles.new("", advertisement, link)
-            self._index.add(entry.handle, advertisement)
-            link.presumed.setdefault(number, []).append(entry)
-            link.announced = number
-            self._announced(link)
+        entry = self._subscription_handles.new("", advertisement, link)
+        self._index.add(entry.handle, advertisement)
+        link.presumed.setdefault(number, []).append(entry)
+        link.announced = number
+        self._announced(link)
 
     def answered(self, link: Link, number: int) -> None:
         """What the neighbour wants of the announcements up to this number it has said."""
