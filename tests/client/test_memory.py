@@ -1,0 +1,75 @@
+"""The pipe behind `memory://`: in order, to its end, and with a word to whoever writes too much."""
+
+from __future__ import annotations
+
+import asyncio
+
+from roost.client.memory import PIPE_BYTES, Pipe
+from tests.client.support import in_loop, until
+
+KILOBYTE = bytes(1_000)
+
+
+class Ends:
+    """Both ends of a pipe, as they hear of it."""
+
+    def __init__(self) -> None:
+        self.got = b""
+        self.written = 0
+        self.left = 0  # of what was written, when there was room again
+        self.news: list[str] = []
+        self.pipe = Pipe(self._deliver, lambda: self.news.append("ended"), self._congested)
+
+    def _deliver(self, data: bytes) -> None:
+        self.got += data
+
+    def _congested(self, is_so: bool) -> None:
+        self.news.append("congested" if is_so else "relieved")
+        self.left = self.written - len(self.got)
+
+    def write(self) -> None:
+        self.written += len(KILOBYTE)
+        self.pipe.write(KILOBYTE)
+
+
+@in_loop
+async def test_who_writes_too_much_is_told_once_and_once_again_when_there_is_room() -> None:
+    ends = Ends()
+    for _ in range(2):
+        ends.news.clear()
+        ends.pipe.pause()
+        while ends.written - len(ends.got) <= PIPE_BYTES:
+            assert not ends.news
+            ends.write()
+        ends.write()
+        assert ends.news == ["congested"]
+        ends.pipe.resume()
+        await until(lambda: len(ends.got) == ends.written)
+        assert ends.news == ["congested", "relieved"]
+        assert 0 < ends.left < PIPE_BYTES / 4  # not at the last moment
+
+
+@in_loop
+async def test_nothing_comes_while_it_is_paused_and_all_of_it_afterwards() -> None:
+    ends = Ends()
+    ends.pipe.write(b"first, ")
+    ends.pipe.pause()
+    ends.pipe.write(b"second")
+    ends.pipe.end()
+    ends.pipe.write(b"too late")
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert (ends.got, ends.news) == (b"", [])
+    ends.pipe.resume()
+    await until(lambda: ends.news)
+    assert (ends.got, ends.news) == (b"first, second", ["ended"])
+
+
+@in_loop
+async def test_cutting_it_loses_what_is_in_it() -> None:
+    ends = Ends()
+    ends.pipe.pause()
+    ends.pipe.write(b"lost")
+    ends.pipe.cut()
+    await until(lambda: ends.news)
+    assert (ends.got, ends.news) == (b"", ["ended"])
