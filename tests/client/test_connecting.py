@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from roost.client import connect, connect_sync
@@ -19,3 +21,24 @@ def test_names_that_can_not_be(name: str) -> None:
 async def test_the_longest_name() -> None:
     async with connect("memory://", name="n" * 256) as client:
         assert client.name.startswith("n" * 256)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"keepalive_s": -0.5}, "keepalive_s is -0.5; expected 0 or more"),
+        ({"pending_max": 0}, "pending_max is 0; expected 1 or more"),
+        ({"pending_bytes_max": 0}, "pending_bytes_max is 0; expected 1 or more"),
+    ],
+)
+def test_numbers_that_can_not_be(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        connect("memory://", **wrong)
+
+
+@in_loop
+async def test_the_least_numbers_that_can_be() -> None:
+    async with connect("memory://", keepalive_s=0, pending_max=1, pending_bytes_max=1) as client:
+        for n in range(3):
+            await client.publish({"n": n})
+        await client.flush()

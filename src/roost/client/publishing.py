@@ -133,6 +133,10 @@ class Publishing:
 
     def _count_bytes(self) -> None:
         accepted = self._machine.accepted
+        if accepted >= self._machine.published:
+            # All of it, also what came since the last mark: else a bound below the step is never met again.
+            self._marks.clear()
+            self._bytes_acked = self._bytes_marked = self._bytes
         while self._marks and self._marks[0][0] <= accepted:
             self._bytes_acked = self._marks.popleft()[1]
 
