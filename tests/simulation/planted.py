@@ -14,6 +14,7 @@ import pytest
 
 from roost.broker import attachment as attachment_module
 from roost.broker import core, flow, restoring
+from roost.broker.absence import Absence
 from roost.broker.attachment import Attachment
 from roost.broker.channel import Channel, Lane
 from roost.broker.client import Client
@@ -24,13 +25,17 @@ from roost.broker.flow import Flow
 from roost.broker.hops import Hop, Link, Peer, Session
 from roost.broker.hosting import Hosting
 from roost.broker.journal import Journal
+from roost.broker.linking import Linking
 from roost.broker.messages import (
     CONTROL,
     Ack,
+    Answer,
     Delivery,
     DrainEcho,
     EndSession,
     HandOver,
+    Inquiry,
+    LinkHello,
     Message,
     MigrationComplete,
     Priority,
@@ -356,8 +361,8 @@ def echoes_without_waiting(patch: pytest.MonkeyPatch) -> None:
     """The first neighbour to echo a marker is taken for all."""
     original = Draining._heard
 
-    def heard(self: Draining, drain: Drain, name: str) -> None:
-        original(self, Drain(drain.id, drain.cause, drain.parent, (name,)), name)
+    def heard(self: Draining, drain: Drain, name: str, missing: tuple[str, ...] = ()) -> None:
+        original(self, Drain(drain.id, drain.cause, drain.parent, (name,)), name, missing)
 
     patch.setattr(Draining, "_heard", heard)
 
@@ -391,3 +396,77 @@ def begins_anew_without_subscriptions(patch: pytest.MonkeyPatch) -> None:
         self._subscriptions = kept
 
     patch.setattr(Client, "say_all_anew", say_all_anew)
+
+
+# --- at the edges: who begins and ends while others are away (profile "edges") --------------------------
+
+
+@bug
+def settles_without_the_absent(patch: pytest.MonkeyPatch) -> None:
+    """What a client asks for settles at once without those who are away: they may not have noticed yet."""
+    original = Absence.away
+
+    def away(self: Absence, link: Link, now: float) -> None:
+        original(self, link, now)
+        link.excused = True
+        self._excused(link)
+
+    patch.setattr(Absence, "away", away)
+
+
+@bug
+def keeps_nothing_for_the_absent(patch: pytest.MonkeyPatch) -> None:
+    """Of one that is away only what it had asked for is kept."""
+    patch.setattr(Broker, "_set_greedy", lambda *_: None)
+
+
+@bug
+def tells_nobody_who_is_away(patch: pytest.MonkeyPatch) -> None:
+    """Brokers further away do not send everything."""
+    patch.setattr(Absence, "wants", lambda *_: None)
+
+
+@bug
+def presumes_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Events go out only where somebody has asked for them, also while nobody has had the time to."""
+    patch.setattr(Routing, "_presume", lambda *_: None)
+
+
+@bug
+def greets_and_is_present(patch: pytest.MonkeyPatch) -> None:
+    """Whoever has greeted is taken to have said all that it wants."""
+    patch.setattr(Absence, "_inquire", lambda self, link, _: self._present(link, link.number))
+
+
+@bug
+def answers_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A broker does not wait for the answers of those behind it."""
+
+    def inquiry(self: Absence, link: Link, message: Inquiry) -> None:
+        self._tell(link, Answer(message.number, message.cause))
+
+    patch.setattr(Absence, "inquiry", inquiry)
+
+
+@bug
+def forgets_the_outbox_of_the_absent(patch: pytest.MonkeyPatch) -> None:
+    """A broker that begins anew with its neighbour sends it nothing of what had waited."""
+    original = Linking._begin
+
+    def begin(self: Linking, link: Link, hello: LinkHello) -> None:
+        for frame in list(link.channel.data.outbox):
+            link.channel.data.acknowledged(frame.sequence)
+        original(self, link, hello)
+
+    patch.setattr(Linking, "_begin", begin)
+
+
+AT_THE_EDGES = (
+    "settles_without_the_absent",
+    "keeps_nothing_for_the_absent",
+    "tells_nobody_who_is_away",
+    "presumes_nothing",
+    "greets_and_is_present",
+    "answers_at_once",
+    "forgets_the_outbox_of_the_absent",
+)
