@@ -95,7 +95,10 @@ class Judge:
     def _tests(self, mutant: Mutant) -> list[str]:
         package = mutant.file.split("/")[2]
         took = self._reach.took
-        found = self._reach.tests_of(mutant.file, *mutant.lines) - self._broken
+        found = self._reach.tests_of(mutant.file, *mutant.lines)
+        if mutant.on_import:  # no test executes it, and any may
+            found |= self._reach.tests_of_file(mutant.file)
+        found -= self._broken
         return sorted(found, key=lambda test: (f"tests/{package}/" not in test, took[test], test))
 
     def _within_budget(self, tests: Sequence[str]) -> list[str]:

@@ -55,6 +55,7 @@ class Mutant(NamedTuple):
     text: str
     where: str  # the line of the source, without blanks around
     at: int  # which of the changes of this kind in this line it is
+    on_import: bool  # it stands in no function
 
     @property
     def key(self) -> tuple[str, str, str, int]:
@@ -90,9 +91,18 @@ def mutants(file: str, source: str) -> list[Mutant]:
     maker = Maker(source)
     maker.visit(ast.parse(source))
     texts = source.splitlines()
-    for start, stop, text, line, lines in sorted(maker.found):
+    for start, stop, text, line, lines, on_import in sorted(maker.found):
         mutant = Mutant(
-            file, line, lines, start, stop, source[start:stop], text, texts[line - 1].strip(), 0
+            file,
+            line,
+            lines,
+            start,
+            stop,
+            source[start:stop],
+            text,
+            texts[line - 1].strip(),
+            0,
+            on_import,
         )
         alike = mutant.key[:3]
         found.append(mutant._replace(at=seen.get(alike, 0)))
@@ -108,7 +118,8 @@ class Maker(ast.NodeVisitor):
         self._texts = source.splitlines(keepends=True)
         self._starts = [0, *accumulate(map(len, self._texts))]
         self._lines = (1, 1)
-        self.found: list[tuple[int, int, str, int, tuple[int, int]]] = []
+        self._depth = 0  # of functions
+        self.found: list[tuple[int, int, str, int, tuple[int, int], bool]] = []
 
     # --- places -------------------------------------------------------------------------------------
 
@@ -130,7 +141,7 @@ class Maker(ast.NodeVisitor):
 
     def _add(self, start: int, stop: int, text: str) -> None:
         line = bisect_right(self._starts, start)
-        self.found.append((start, stop, text, line, self._lines))
+        self.found.append((start, stop, text, line, self._lines, not self._depth))
 
     def _between(self, left: ast.AST, right: ast.AST, old: str, new: str) -> None:
         """Change the operator that stands between two operands."""
@@ -184,8 +195,12 @@ class Maker(ast.NodeVisitor):
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         if node.name not in SILENT and not all(map(is_nothing, node.body)):
             self._lines = (node.lineno, node.body[0].lineno - 1)
-            for part in (*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body):
+            for part in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
                 self.visit(part)
+            self._depth += 1
+            for statement in node.body:
+                self.visit(statement)
+            self._depth -= 1
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
         self.visit_FunctionDef(node)

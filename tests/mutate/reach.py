@@ -42,11 +42,15 @@ class Reach:
         self._lines = lines
 
     def tests_of(self, file: str, first: int, last: int) -> set[str]:
-        """The tests that execute any of these lines; for one that runs on import, any of the file."""
+        """The tests that execute any of these lines."""
         lines = self._lines.get(file, {})
-        here = [lines[line] for line in range(first, last + 1) if line in lines]
-        found = set().union(*here)
-        return found if found or not here else set().union(*lines.values())
+        return set().union(*(lines.get(line, ()) for line in range(first, last + 1)))
+
+    def tests_of_file(self, file: str) -> set[str]:
+        """Those that execute any line of it; of one that only declares, those of its package."""
+        found = set().union(*self._lines.get(file, {}).values())
+        folder = f"tests/{file.split('/')[2]}/"
+        return found or {test for test in self.took if test.startswith(folder)}
 
     def add(self, part: dict[str, Any]) -> None:
         """Take in what a process has recorded."""

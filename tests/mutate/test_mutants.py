@@ -82,6 +82,12 @@ def test_a_mutant_is_the_source_with_one_change() -> None:
     assert second.line == 4
 
 
+def test_what_runs_on_import() -> None:
+    source = "X = 1\nclass A:\n    y = 2\n    def f(self, z=3):\n        return [4]\n"
+    found = {mutant.old: mutant.on_import for mutant in mutants("f.py", source)}
+    assert found == {"1": True, "2": True, "3": True, "4": False, "return [4]": False}
+
+
 def test_mutants_of_a_line_are_told_apart() -> None:
     keys = [mutant.key for mutant in mutants("f.py", "x = a < b, c < d")]
     assert keys == [("f.py", "x = a < b, c < d", "< -> <=", at) for at in (0, 1)]
@@ -98,12 +104,15 @@ def test_all_sources_have_mutants_that_are_other_programs() -> None:
 
 def test_tests_of_a_line() -> None:
     known = Reach({}, {})
-    part = {"took": {"t1": 1.0, "t2": 2.0}, "lines": {"f.py": {"1": [], "5": [0], "6": [0, 1]}}}
+    file, tests = "src/roost/wire/f.py", ["tests/wire/a", "tests/wire/b"]
+    lines = {file: {"1": [], "5": [0], "6": [0, 1]}}
+    part = {"took": {**dict.fromkeys(tests, 1.0), "tests/cli/c": 1.0}, "lines": lines}
     known.add(json.loads(json.dumps(part)))
-    assert known.tests_of("f.py", 5, 5) == {"t1"}
-    assert known.tests_of("f.py", 4, 6) == {"t1", "t2"}
-    assert known.tests_of("f.py", 1, 1) == {"t1", "t2"}  # on import: whoever executes anything
-    assert known.tests_of("f.py", 9, 9) == set()  # nobody does
+    assert known.tests_of(file, 5, 5) == {tests[0]}
+    assert known.tests_of(file, 4, 6) == set(tests)
+    assert known.tests_of(file, 9, 9) == set()  # nobody does
+    assert known.tests_of_file(file) == set(tests)
+    assert known.tests_of_file("src/roost/cli/f.py") == {"tests/cli/c"}
     again = Reach({}, {})
     again.add(json.loads(json.dumps(known.as_json())))
     assert again.as_json() == known.as_json()
@@ -171,5 +180,5 @@ def test_the_plugin_runs_the_tests_of_a_list_in_its_order_and_in_time(tmp_path: 
 
 
 def test_a_mutant_that_does_not_compile_is_known() -> None:
-    broken = Mutant("f.py", 1, (1, 1), 4, 5, "1", "(", "x = 1", 0)
+    broken = Mutant("f.py", 1, (1, 1), 4, 5, "1", "(", "x = 1", 0, True)
     assert not broken.compiles("x = 1")
