@@ -15,6 +15,9 @@ not hers any more, a word that she was not to hear. `Victim.take_back` comes for
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -31,6 +34,8 @@ from roost.broker.messages import (
     Frame,
     LinkHello,
     Login,
+    Message,
+    Parcel,
     Publication,
     Settle,
     Settled,
@@ -55,6 +60,7 @@ NEIGHBOURS = {"B0": ("B1", "N"), "B1": ("B0", "B2"), "B2": ("B1",)}
 VICTIM = "alice"
 PUBLIC, SECRET = "PUBLIC", "SECRET"
 DURABLE, OUTBOX = "alice~durable/books", "alice~outbox/orders"
+UNMARKED = "c0ffee.0"  # of alice~far; as clients call those that don't outlive them
 ORDERS = "alice~orders"  # the publisher of that outbox
 
 
@@ -68,6 +74,11 @@ def user(name: str, **fields: object) -> User:
 
 def wants(class_: str) -> str:
     return f"class = '{class_}'"
+
+
+def said(parcel: Parcel) -> Parcel | Message:
+    """What a frame carries, or what comes without one."""
+    return parcel.message if isinstance(parcel, Frame) else parcel
 
 
 class Trio:
@@ -121,6 +132,24 @@ class Trio:
         await peer.attach(client, session, login=(who, token_of(who)))
         return peer
 
+    async def ask(
+        self, broker: str, page: str, body: object, login: Login | None
+    ) -> tuple[int, str]:
+        """A page for operators, as somebody or nobody: the status, and what it says."""
+        admin = self.servers[broker].admin
+        assert admin is not None
+        text = b"" if body is None else json.dumps(body).encode()
+        head = [f"{'GET' if body is None else 'POST'} {page} HTTP/1.1", "Host: x"]
+        head += ["Connection: close", f"Content-Length: {len(text)}"]
+        if login is not None:
+            basic = base64.b64encode(f"{login.user}:{login.token}".encode()).decode()
+            head.append(f"Authorization: Basic {basic}")
+        reader, writer = await asyncio.open_connection(HOST, admin.port)
+        writer.write("\r\n".join([*head, "", ""]).encode() + text)
+        answer = (await asyncio.wait_for(reader.read(), 10)).decode()
+        writer.close()
+        return int(answer.split()[1]), answer.partition("\r\n\r\n")[2]
+
     def session(self, broker: str, name: str) -> Session | None:
         return self.servers[broker].shell.machine.sessions.get(name)
 
@@ -168,7 +197,7 @@ class Victim:
         self.pub.advertise("alice~pub/1", "*")
         await settled(self.pub)
         self.live = await trio_.attached("B0", "alice~live")
-        self.far = await trio_.attached("B2", "alice~far")
+        self.far = await trio_.attached("B2", "alice~far", UNMARKED)
         for peer in (self.live, self.far):
             for number, class_ in enumerate((SECRET, PUBLIC), 1):
                 peer.subscribe(f"{peer.client}/{number}", wants(class_))
@@ -205,7 +234,7 @@ class Victim:
         while peer.received[1] < link.channel.data.sent:
             parcel = await peer.hear()
             assert parcel is not None
-            message = parcel.message if isinstance(parcel, Frame) else None
+            message = said(parcel)
             if isinstance(message, Publication) and message.publisher == "alice~pub":
                 heard.append(message.sequence)
         control, data = peer.received
@@ -253,7 +282,7 @@ class Victim:
                 return [f"{peer.client} does not hear of event {number}"]
             if isinstance(parcel, Ack):
                 continue
-            message = parcel.message if isinstance(parcel, Frame) else parcel
+            message = parcel and said(parcel)
             if not isinstance(message, Delivery):
                 return [f"{peer.client} hears {message}"]
             event = message.publication

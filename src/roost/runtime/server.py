@@ -33,6 +33,7 @@ from roost.broker.events import (
     Started,
     StoreFilled,
 )
+from roost.broker.hops import Link
 from roost.broker.messages import Attach, LinkHello, Login, Parcel
 from roost.broker.module import ModuleState
 from roost.broker.permissions import Permission
@@ -311,7 +312,9 @@ class BrokerServer:
         """The users have changed: so may have what those may do who are already in."""
         for id_, permission in list(self.shell.machine.permissions.items()):
             answer = users.permission_of(permission.principal)
-            connection = self._open.get(id_)
+            connection, peer = self._open.get(id_), self.shell.machine.peers.get(id_)
+            if isinstance(answer, Permission) and isinstance(peer, Link):
+                answer = answer.objection_to_link(peer.name) or answer
             if isinstance(answer, str):
                 if connection is not None:
                     connection.refuse(answer)
