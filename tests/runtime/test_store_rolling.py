@@ -32,6 +32,10 @@ from roost.runtime.toml_file import toml_value
 
 ROOT = Path(__file__).parents[2]
 COMMIT = "1b62682"
+# Two versions compile, and talk: minutes on a busy machine. tests/broker/test_absence.py has the protocol
+# of it.
+pytestmark = pytest.mark.long
+
 PATIENCE_S = 120.0
 
 

@@ -71,11 +71,11 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
 
     # What one user may have here (see `quotas`): sessions, subscriptions, and bytes that wait for it in the
     # store. With 0, any number of those.
-    user_sessions_max: int = 10_000
+    user_sessions_max: int = 200
     user_subscriptions_max: int = 100_000
     user_kept_bytes_max: int = 1_000_000_000
     # How many answers may wait for a client that asks, and does not listen.
-    answers_max: int = 10_000
+    answers_max: int = 2_000
 
     # So many bytes of a frame are left for the ids of the subscriptions that a delivery is for. If they take
     # more, it comes in parts.

@@ -304,11 +304,12 @@ class Hosting:
     def advertises(self, session: Session, message: Advertise) -> None:
         if session.ending or self._taken(session, self._broker.routing.advertisements, message.id):
             return
-        if session.permission is not None:
+        objection = self.quotas.objection_to_advertisement(session)
+        if not objection and session.permission is not None:
             objection = session.permission.objection_to_advertisement(message.advertisement)
-            if objection:
-                self._broker.tell(session, Refused(message.id, objection))
-                return
+        if objection:
+            self._broker.tell(session, Refused(message.id, objection))
+            return
         self._broker.routing.advertise(session, message.id, message.advertisement, message.cause)
 
     def _taken(self, session: Session, table: Mapping[str, Entry], id_: str) -> bool:

@@ -25,6 +25,9 @@ class Quotas:
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
         self._sessions: dict[str, dict[Session, None]] = {}  # by owner
+        # What each may have by now, at most: interests, and bytes that were kept since they were added up.
+        self._interests: dict[str, int] = {}
+        self._unlooked: dict[str, int] = {}
 
     def begun(self, session: Session) -> None:
         self._sessions.setdefault(session.owner, {})[session] = None
@@ -34,6 +37,8 @@ class Quotas:
         del theirs[session]
         if not theirs:
             del self._sessions[session.owner]
+            self._interests.pop(session.owner, None)
+            self._unlooked.pop(session.owner, None)
 
     def objection_to_session(self, client: str, permission: Permission | None) -> str:
         """To one more session."""
@@ -49,24 +54,44 @@ class Quotas:
         """To one more subscription of a session."""
         if len(session.subscriptions) >= self._config.subscriptions_max:
             return f"a session has at most {self._config.subscriptions_max:,} subscriptions"
-        bound = self._config.user_subscriptions_max
-        if _is_privileged(session.permission) or len(session.subscriptions) < LOOK_EVERY:
+        return self._objection_to_interest(session)
+
+    def objection_to_advertisement(self, session: Session) -> str:
+        """To one more advertisement: they count like subscriptions, and cost the same."""
+        if len(session.advertisements) >= self._config.subscriptions_max:
+            return f"a session has at most {self._config.subscriptions_max:,} advertisements"
+        return self._objection_to_interest(session)
+
+    def _objection_to_interest(self, session: Session) -> str:
+        if _is_privileged(session.permission):
             return ""
-        if sum(len(theirs.subscriptions) for theirs in self._sessions[session.owner]) < bound:
-            return ""
-        return f"{session.owner!r} has {bound:,} subscriptions here already"
+        owner, bound = session.owner, self._config.user_subscriptions_max
+        count = self._interests.get(owner, 0) + 1
+        if count > bound:  # some may have been withdrawn since
+            theirs = self._sessions[owner]
+            count = 1 + sum(len(s.subscriptions) + len(s.advertisements) for s in theirs)
+        if count > bound:
+            return f"{owner!r} has {bound:,} subscriptions here already"
+        self._interests[owner] = count
+        return ""
 
     def objection_to_keeping(self, session: Session, size: int) -> str:
         """To keeping one more delivery, of that many bytes, in the store for somebody who is behind."""
+        if not session.usual_bytes:
+            session.usual_bytes = float(size)
         session.usual_bytes += (size - session.usual_bytes) / LOOK_EVERY
-        bound = self._config.user_kept_bytes_max
-        if not bound or session.channel.data.sent % LOOK_EVERY:
+        owner, bound = session.owner, self._config.user_kept_bytes_max
+        if not bound:
             return ""
-        kept = [theirs.kept_bytes for theirs in self._sessions[session.owner]]
+        unlooked = self._unlooked[owner] = self._unlooked.get(owner, 0) + size
+        if unlooked * LOOK_EVERY < bound:
+            return ""
+        kept = [theirs.kept_bytes for theirs in self._sessions[owner]]
         if sum(kept) <= bound or _is_privileged(session.permission):
+            self._unlooked[owner] = 0
             return ""
-        if session.kept_bytes < max(kept):
-            return ""  # another one's turn will come
+        if session.kept_bytes * len(kept) < sum(kept):
+            return ""  # a larger one's turn will come
         return f"more than {bound:,} bytes wait for {session.owner!r}"
 
 

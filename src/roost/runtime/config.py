@@ -256,13 +256,15 @@ class QuotasTable(Table, frozen=True, kw_only=True):
     Brokers and administrators are not counted. Where nobody logs in, a user is the name of a client.
     """
 
-    sessions: Annotated[Positive, why("Sessions, also of clients that are away.")] = 10_000
-    subscriptions: Annotated[Positive, why("Subscriptions in all of them.")] = 100_000
+    sessions: Annotated[Positive, why("Sessions, also of clients that are away.")] = 200
+    subscriptions: Annotated[Positive, why("Subscriptions and advertisements in all of them.")] = (
+        100_000
+    )
     kept_bytes: Annotated[
         Count,
         why(
-            "Bytes that wait in the store for its durable sessions. Beyond it the largest one ends, which is"
-            " logged, and its client is told. 0: any number, or a quarter of [store] retained_bytes_max."
+            "Bytes that wait in the store for its durable sessions. Beyond it a large one of them ends, which"
+            " is logged, and its client is told. 0: any number, or a quarter of [store] retained_bytes_max."
         ),
     ] = 1_000_000_000
     events_per_s: Annotated[
@@ -274,7 +276,7 @@ class QuotasTable(Table, frozen=True, kw_only=True):
     ] = 0.0
     answers: Annotated[
         Positive, why("Answers that wait for a session that asks, and does not listen.")
-    ] = 10_000
+    ] = 2_000
 
 
 class StoreTable(Table, frozen=True, kw_only=True):
