@@ -25,6 +25,7 @@ from pathlib import Path
 import uvloop
 from msgspec import Struct
 
+from roost.bench.chaos.interests import Interest
 from roost.bench.chaos.tally import Tally
 from roost.bench.machine import commit, machine
 from roost.bench.report import Result, Table
@@ -97,7 +98,7 @@ class Subscriber:
 
     def __init__(self, subscription: Subscription, publishers: int) -> None:
         self._subscription = subscription
-        self.tallies = [Tally() for _ in range(publishers)]
+        self.tallies = [Tally(Interest()) for _ in range(publishers)]
 
     async def listen(self) -> None:
         async for event in self._subscription:
@@ -164,7 +165,7 @@ async def play(
         seconds=seconds,
         published=sum(mover.published for mover in movers),
         received=sum(tally.received for _, tally in tallies),
-        lost=sum(tally.lost(published) for published, tally in tallies),
+        lost=sum(end - first for n, t in tallies for first, end in t.missing(n + 1)),
         doubled=sum(tally.doubled for _, tally in tallies),
         reordered=sum(tally.reordered for _, tally in tallies),
     )
