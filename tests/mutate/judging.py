@@ -58,7 +58,6 @@ class Judge:
         self._budget_s = budget_s
         self._fuzzes = fuzzes
         self._sound: set[str] = set()  # tests that hold without a mutant
-        self._broken: set[str] = set()
 
     def judge(self, mutant: Mutant) -> Judgement:
         tests = self._tests(mutant)
@@ -78,7 +77,6 @@ class Judge:
             if not self._fails([by]):
                 self._sound.add(by)
                 return by
-            self._broken.add(by)
             tests = tests[tests.index(by) + 1 :]
         return ""
 
@@ -98,7 +96,6 @@ class Judge:
         found = self._reach.tests_of(mutant.file, *mutant.lines)
         if mutant.on_import:  # no test executes it, and any may
             found |= self._reach.tests_of_file(mutant.file)
-        found -= self._broken
         return sorted(found, key=lambda test: (f"tests/{package}/" not in test, took[test], test))
 
     def _within_budget(self, tests: Sequence[str]) -> list[str]:

@@ -103,15 +103,13 @@ def tree_of(commit: str, number: int) -> Path:
     """A copy of the repository as of a commit, to do with as one likes; those of others go."""
     trees = CACHE / "trees"
     tree = trees / commit / str(number)
-    if not tree.exists():
-        for other in trees.glob("*"):
-            if other.name != commit:
-                shutil.rmtree(other)
-        tree.mkdir(parents=True)
-        with subprocess.Popen(
-            ("git", "archive", commit), cwd=ROOT, stdout=subprocess.PIPE
-        ) as archive:
-            subprocess.run(("tar", "x", "-C", str(tree)), stdin=archive.stdout, check=True)
+    for other in trees.glob("*"):
+        if other.name != commit:
+            shutil.rmtree(other)
+    tree.mkdir(parents=True, exist_ok=True)
+    # Also over one that is there: a run that was killed has left its mutant in it.
+    with subprocess.Popen(("git", "archive", commit), cwd=ROOT, stdout=subprocess.PIPE) as archive:
+        subprocess.run(("tar", "x", "-C", str(tree)), stdin=archive.stdout, check=True)
     return tree
 
 
