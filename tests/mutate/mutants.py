@@ -210,6 +210,11 @@ class Maker(ast.NodeVisitor):
             self._lines = (node.lineno, node.end_lineno or node.lineno)
             self.visit(node.value)
 
+    def visit_match_case(self, node: ast.match_case) -> None:
+        first = node.pattern.lineno
+        self._lines = (first, max(first, node.body[0].lineno - 1))
+        self.generic_visit(node)
+
     def visit_Raise(self, node: ast.Raise) -> None:
         self._lines = (node.lineno, node.end_lineno or node.lineno)
         self._statement(node)  # and not what it says
@@ -250,10 +255,10 @@ class Maker(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self.generic_visit(node)  # first: it says which lines these are
         if type(node.op) in ARITHMETIC:
             old, new = ARITHMETIC[type(node.op)]
             self._between(node.target, node.value, f"{old}=", f"{new}=")
-        self.generic_visit(node)
 
     def visit_IfExp(self, node: ast.IfExp) -> None:
         self._negate(node.test)

@@ -82,6 +82,15 @@ def test_a_mutant_is_the_source_with_one_change() -> None:
     assert second.line == 4
 
 
+def test_a_mutant_belongs_to_the_tests_of_its_own_statement() -> None:
+    source = (
+        "def f(a):\n    if a < 1:\n        raise a\n    a.x += 2\n    return [\n        3\n    ]\n"
+    )
+    for mutant in mutants("f.py", source):
+        first, last = mutant.lines
+        assert first <= mutant.line <= last, mutant
+
+
 def test_what_runs_on_import() -> None:
     source = "X = 1\nclass A:\n    y = 2\n    def f(self, z=3):\n        return [4]\n"
     found = {mutant.old: mutant.on_import for mutant in mutants("f.py", source)}
