@@ -97,13 +97,14 @@ def test_publishers_that_begin_while_a_broker_is_dead(tmp_path: Path, how: str) 
 
     async def play() -> None:
         async with pair(tmp_path) as both:
-            async with connect(url(both.b1)) as client:
-                async with client.subscribe("class = 'STOCK'", durable="books") as books:
-                    await books.ready(WITHIN_S)
-                    async with connect(url(both.b0)) as first:
-                        await publish_plainly(first, 0)
-                    assert await numbers(books, 10) == list(range(10))
-                    assert not books.auto_ack
+            async with (
+                connect(url(both.b1)) as client,
+                client.subscribe("class = 'STOCK'", durable="books") as books,
+            ):
+                await books.ready(WITHIN_S)
+                async with connect(url(both.b0)) as first:
+                    await publish_plainly(first, 0)
+                assert await numbers(books, 10) == list(range(10))
             port = both.b1.port
             os.kill(both.b1.pid, signal.SIGKILL)
             both.b1.stop()
@@ -119,10 +120,12 @@ def test_publishers_that_begin_while_a_broker_is_dead(tmp_path: Path, how: str) 
                     for first_number in (10, 20, 30):
                         await publish_plainly(late, first_number)
             both.b1 = both.start_b1(port)
-            async with connect(url(both.b1)) as client:
-                async with client.subscribe("class = 'STOCK'", durable="books") as books:
-                    assert not books.is_new
-                    assert await numbers(books, 30) == list(range(10, 40))
+            async with (
+                connect(url(both.b1)) as client,
+                client.subscribe("class = 'STOCK'", durable="books") as books,
+            ):
+                assert not books.is_new
+                assert await numbers(books, 30) == list(range(10, 40))
 
     asyncio.run(play())
 

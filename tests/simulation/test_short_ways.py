@@ -9,7 +9,7 @@ from roost.broker.core import Broker
 from roost.broker.story import Chapter, Storybook
 from roost.simulation.fuzz import fuzz
 
-SEEDS = range(60)
+SEEDS = range(80)
 
 
 def told(seed: int) -> tuple[list[Chapter], int, int]:
