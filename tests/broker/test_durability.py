@@ -424,3 +424,32 @@ class FloodedMovingChain(MovingChain):
 TestChain = Chain.TestCase
 TestMovingChain = MovingChain.TestCase
 TestFloodedMovingChain = FloodedMovingChain.TestCase
+
+
+def test_what_was_dropped_is_told_after_a_crash() -> None:
+    """Also how many deliveries nobody heard of is counted over restarts."""
+    federation = Federation(
+        ("B1", "B2"), durable=True, linger_s=1e6, session_outbox_max=2, session_outbox_policy="drop"
+    )
+    federation.client("pub", "B1")
+    federation.advertise("pub", "a > 0")
+    federation.client("sub", "B1")
+    federation.subscribe("sub", "a > 0")
+    federation.settle()
+    federation.severed.add(frozenset(("sub", "B1")))
+    federation.cut("sub", "B1")
+    for i in range(1, 6):
+        federation.publish("pub", a=i)
+    federation.settle()
+    assert federation.brokers["B1"].unheard == 3
+    federation.crash("B1", keep_store=True)
+    federation.settle()
+    federation.start("B1")
+    assert federation.brokers["B1"].unheard == 3
+    federation.severed.clear()
+    federation.advance(60.0)
+    federation.settle()
+    last = federation.publish("pub", a=9)
+    federation.settle()
+    assert [tell.about for tell in federation.heard("sub", "dropped")] == ["3"]
+    assert federation.got("sub") == ["pub:1", "pub:2", last]

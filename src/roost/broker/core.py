@@ -517,7 +517,7 @@ class Broker:
                 continue
             if hop.dropped:
                 self.tell(hop, Dropped(hop.dropped))
-                hop.dropped = 0
+                self.hosting.drop(hop, 0)
             matched = hop.matched
             parts = (matched,) if len(matched) <= FEW_IDS else parts_of(matched, self._ids_bytes)
             for part in parts:

@@ -265,7 +265,8 @@ class Hosting:
         """It is over: nothing of it stays behind."""
         lane = session.channel.data
         unheard = lane.sent - lane.acked
-        self._broker.unheard += unheard
+        if unheard:
+            self._unheard(unheard)
         if unheard or session.durable:
             detail = f"{reason}; {unheard:,} deliveries were waiting"
             level = "warning" if session.durable else "info"
@@ -283,6 +284,8 @@ class Hosting:
             session.connection = None
         if self._broker.journal is not None:
             self._broker.journal.delete("session", session.name)
+            if session.dropped:
+                self._broker.journal.delete("dropped", session.name)
             if session.published is not None:
                 self._broker.journal.delete("published", session.name)
 
@@ -439,10 +442,10 @@ class Hosting:
         return ""
 
     def overflow(self, session: Session) -> None:
-        self._broker.unheard += 1
+        self._unheard(1)
         config = self._broker.config
         if config.session_outbox_policy == "drop" or self._broker.store_is_full:
-            session.dropped += 1
+            self.drop(session, session.dropped + 1)
         elif not session.ending and session.channel.data.memory_max:
             reason = f"more than {config.user_kept_bytes_max:,} bytes wait for {session.owner!r}"
             if session.connection is None:
@@ -450,8 +453,23 @@ class Hosting:
             else:
                 self._end(session, reason)
         elif not session.ending:
-            bound = config.session_outbox_max
-            self._end(session, f"more than {bound:,} deliveries were waiting")
+            lane = session.channel.data
+            if lane.sent - lane.acked >= config.session_outbox_max:
+                what = f"{config.session_outbox_max:,} deliveries"
+            else:
+                what = f"{config.session_outbox_bytes_max:,} bytes"
+            self._end(session, f"more than {what} were waiting")
+
+    def drop(self, session: Session, count: int) -> None:
+        """So many deliveries were not kept that its client has not been told of; also after a crash."""
+        session.dropped = count
+        if self._broker.journal is not None:
+            self._broker.journal.put("dropped", session.name, value=count)
+
+    def _unheard(self, count: int) -> None:
+        self._broker.unheard += count
+        if self._broker.journal is not None:
+            self._broker.journal.put("unheard", value=self._broker.unheard)
 
     def _end(self, session: Session, reason: str) -> None:
         """The broker has enough of it."""

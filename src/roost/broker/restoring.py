@@ -33,6 +33,7 @@ def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
     broker.incarnation = kinds.get("incarnation", {}).get((), broker.incarnation)
     broker.boots = kinds.get("boots", {}).get((), 0)
     broker.drains = kinds.get("drains", {}).get((), 0)
+    broker.unheard = kinds.get("unheard", {}).get((), 0)
     hops: dict[tuple[str, str], Hop] = {}
     for (name,), (dials, *rest) in kinds.get("link", {}).items():
         link = broker.linking.new(str(name), dials)
@@ -52,6 +53,7 @@ def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
             published=published,
             owner=later[0] if later else "",
         )
+        session.dropped = kinds.get("dropped", {}).get((name,), 0)
         hops[session.key] = session
 
     for kind in ("adv", "sub"):
