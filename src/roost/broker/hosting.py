@@ -121,6 +121,9 @@ class Hosting:
         counted = ("", 0) if session.published is None else (session.publisher, session.published)
         answer = Attached(session.name, resumed, *received, data_from, *counted, is_new)
         self._broker.command(Send(connection, answer))
+        how = "session begun" if is_new else "session resumed" if resumed else "session taken over"
+        level = "info" if session.durable else "debug"
+        self._broker.command(Report(level, how, session.name, session.client))
         # What it may not have any more is withheld before anything is sent, and refused after.
         session.permission = permission
         self.withhold(session, len(channel.data.outbox))
@@ -390,6 +393,9 @@ class Hosting:
 
     def _say_ended(self, session: Session, reason: str) -> None:
         session.ended = True
+        if session.dropped:  # there will be no delivery ahead of which it could be told
+            self._broker.tell(session, Dropped(session.dropped))
+            self.drop(session, 0)
         self._broker.tell(session, SessionEnded(reason))
 
     def redirect(self, client: str, broker: str, cause: str) -> None:
@@ -397,6 +403,7 @@ class Hosting:
         for session in self._broker.sessions.values():
             if session.client == client and not session.ending and session.published is None:
                 self._broker.tell(session, Redirect(broker, cause))
+                self._broker.command(Report("info", "client redirected", client, broker))
 
     def publishes(self, session: Session, publication: Publication) -> None:
         """From a client: only what it may publish, and has advertised."""

@@ -128,6 +128,9 @@ class Scenario:
             link_latency_ms=r.choice([0.0, 5.0, 50.0]),
             link_outbox_max=r.choice([8, 100_000, 100_000]),
             load_period_s=5.0,
+            # In some, what waits for a client that is away is more than is kept.
+            session_outbox_max=optimiser.choice([4, 100_000, 100_000, 100_000]),
+            session_outbox_policy=optimiser.choice(["drop", "end"]),
             asking=True,
             absence_grace_s=GRACE_S,
         )
