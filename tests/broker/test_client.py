@@ -483,7 +483,7 @@ def test_leaving_while_moving() -> None:
 
 def test_an_event_for_more_subscriptions_than_fit_into_a_frame_comes_in_parts() -> None:
     """Each of them gets it once, and it is one event."""
-    federation = Federation(("B1", "B2"), delivery_ids_bytes_max=60)
+    federation = Federation(("B1", "B2"), delivery_ids_bytes_max=120)
     federation.client("pub", "B1")
     federation.advertise("pub", "a > 0")
     federation.client("sub", "B2")

@@ -9,7 +9,7 @@ from roost.broker.core import Broker
 from roost.broker.story import Chapter, Storybook
 from roost.simulation.fuzz import fuzz
 
-SEEDS = range(80)
+SEEDS = range(60)
 
 
 def told(seed: int) -> tuple[list[Chapter], int, int]:
@@ -33,7 +33,9 @@ def test_short_ways_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(kind, name, counted)
     short = [told(seed) for seed in SEEDS]
-    assert min(taken.values()) > 100, taken  # or nothing was compared
+    assert min(taken.values()) > 50, (
+        taken
+    )  # or nothing was compared (clients acknowledge once a minute)
     for kind, name, refused in SHORT_WAYS:
         monkeypatch.setattr(kind, name, lambda *_, _refused=refused: _refused)
     assert [told(seed) for seed in SEEDS] == short

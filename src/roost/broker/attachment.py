@@ -48,6 +48,8 @@ Deliveries: TypeAlias = Literal["handed", "held", "dropped"]
 State: TypeAlias = Literal["idle", "connecting", "greeting", "attached", "waiting", "refused"]
 
 GOODBYES = (EndSession, HandOver)
+# A frame has room for more of the longest ids.
+MANY_IDS = 8
 
 
 class Attachment:
@@ -207,13 +209,14 @@ class Attachment:
     def goes_on(self, delivery: Delivery, number: int) -> bool:
         """Whether it is the rest of the last one, which was for more subscriptions than fit into a frame.
 
-        The same once more would be for the same subscriptions.
+        The same once more would be for the same subscriptions, and mostly for few.
         """
         if self.last is None or self.last[1] != number - 1:
             return False
         before = self.last[0]
         return (
-            before.publication.publisher == delivery.publication.publisher
+            len(before.subscriptions) >= MANY_IDS
+            and before.publication.publisher == delivery.publication.publisher
             and before.publication.sequence == delivery.publication.sequence
             and before.subscriptions[-1] not in delivery.subscriptions
         )

@@ -58,8 +58,8 @@ Examples:
   roost sim fuzz --profile moves --moves 10000 --jobs 2
 """
 
-ProfileName = Literal["none", "network", "crash", "all"]
-FuzzProfileName = Literal["none", "network", "crash", "all", "moves"]
+ProfileName = Literal["none", "network", "crash", "all", "edges"]
+FuzzProfileName = Literal["none", "network", "crash", "all", "edges", "moves"]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of all that the workload leaves open.")]
 Stories = Annotated[
@@ -213,7 +213,9 @@ def fuzz(
     first: Annotated[int, typer.Option(min=0, metavar="K", help="The first seed.")] = 0,
     profile: Annotated[
         FuzzProfileName,
-        typer.Option(help="Which kinds of faults; moves: all, while clients move all the time."),
+        typer.Option(
+            help="Which kinds of faults; edges: clients begin and end meanwhile; moves: all, while clients move."
+        ),
     ] = "all",
     moves: Annotated[
         int | None,
