@@ -214,7 +214,7 @@ def fuzz(
     profile: Annotated[
         FuzzProfileName,
         typer.Option(
-            help="Which kinds of faults; edges: clients begin and end meanwhile; moves: all, while clients move."
+            help="Which kinds of faults; edges: while clients begin and end; moves: while they move."
         ),
     ] = "all",
     moves: Annotated[
