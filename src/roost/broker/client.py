@@ -458,13 +458,14 @@ class Client:
         `handle` it. The two ways end in the same state.
         """
         home = self.home
-        lane = home.channel.data
+        control, lane = home.channel.lanes
         if (
             connection != home.connection
             or frame.sequence != lane.received + 1
             or not home.acks_timed
             or self.config.waits_for_application
-            or frame.sequence - lane.reported >= self.config.ack_every
+            or frame.sequence - lane.reported + control.received - control.reported
+            >= self.config.ack_every
             or self._leaving
         ):
             return None
