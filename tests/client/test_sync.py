@@ -154,6 +154,7 @@ def test_nobody_there() -> None:
 def test_durable(server: BrokerServer) -> None:
     with connect_sync(url_of(server)) as client:
         with client.subscribe("n >= 0", durable="d") as subscription:
+            subscription.ready()  # it has a connection of its own
             for n in range(5):
                 client.publish({"n": n})
             events = [subscription.get(DEADLINE_S) for _ in range(3)]

@@ -133,15 +133,6 @@ class DurableSession:
                 self.line.handle(SubscribeRequested(NAME, self._interest))
                 try:
                     await self.line.open(self.timeout_s)
-                    # Then it is in effect before anything that this client publishes, on another connection.
-                    machine = self.line.machine
-                    await self.line.until(
-                        lambda: (
-                            not machine.channel.control.outbox or self.inbox.failure is not None
-                        ),
-                        self.timeout_s,
-                        lambda: f"the broker has not heard of {self.inbox.title}",
-                    )
                 except BaseException:
                     await self.detach()
                     raise
