@@ -118,7 +118,7 @@ class Outbox:
             self.world.advertised(self.party, MAIN, advertisement)
         if not self.lives or self.lives[-1] != publisher:
             if self.lives:
-                self.world.void(process)
+                self.world.settling.void(process)
                 self.world.oracle.not_accepted_after(self.lives[-1], 0)
             self.lives.append(publisher)
             self.party.publisher = publisher

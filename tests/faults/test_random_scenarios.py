@@ -5,22 +5,35 @@ from __future__ import annotations
 import pytest
 
 from roost.broker.absence import Absence
+from roost.broker.channel import Lane
+from roost.broker.core import Broker
 from roost.broker.draining import Draining
 from roost.broker.flow import Flow
 from roost.broker.hosting import Hosting
 from roost.broker.linking import Linking
+from roost.broker.routing import Routing
 from roost.broker.spares import Spares
-from roost.simulation.fuzz import EDGES, MOVES, fuzz
+from roost.simulation.fuzz import fuzz
+from roost.simulation.oracle import Oracle
+from roost.simulation.scenario_settings import EDGES, MOVES
 
 SEEDS = 300
 MOVING_SEEDS = 15
 AT_ONCE = 50
 CORNER_SEEDS = 40
-# A queue of a client overflows; what has spilled for a neighbour is fetched; an id from a second side is
-# kept, and takes the place of the first; a neighbour begins anew, asks, wants everything, is excused. (That
-# such an id is there after a crash no seed has reached yet: tests/broker/test_spares.py does.)
+# A queue of a client overflows; a durable session is taken over; a permission changes, and what waited is
+# withheld; a store is full; what has spilled for a neighbour is fetched; an id from a second side is kept,
+# takes the place of the first, is there after a crash; a neighbour begins anew, asks, wants everything, is
+# excused.
 CORNERS = (
     (Hosting, "overflow"),
+    (Hosting, "_take_over"),
+    (Hosting, "permit"),
+    (Lane, "replace"),
+    (Broker, "say_instead"),
+    (Oracle, "_comes_again"),
+    (Oracle, "not_accepted"),
+    (Routing, "restore_spare"),
     (Flow, "fetched"),
     (Spares, "keep"),
     (Spares, "_take"),

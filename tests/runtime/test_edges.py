@@ -144,8 +144,11 @@ def test_a_subscription_that_is_ready_while_the_link_is_down(tmp_path: Path) -> 
                 await publish_plainly(publisher, 10)
                 await publish_plainly(publisher, 20)
                 await both.wire.open()
-                got = [int((await subscription.get(WITHIN_S))["n"]) for _ in range(20)]
-                assert got == list(range(10, 30))
+                got = [int((await subscription.get(WITHIN_S))["n"])]
+                while got[-1] != 29:
+                    got.append(int((await subscription.get(WITHIN_S))["n"]))
+                # What was published before may come too, if B1 had only just linked: B0 kept it for B1 then.
+                assert got in (list(range(10, 30)), list(range(30)))
                 await subscription.ready(WITHIN_S, everywhere=True)
 
     asyncio.run(play())

@@ -46,6 +46,7 @@ from roost.broker.messages import (
     priority_of,
 )
 from roost.broker.moving import Move
+from roost.broker.permissions import Permission
 from roost.broker.routing import Entry, Routing
 from roost.broker.told import Told
 from roost.language import Interest
@@ -461,7 +462,59 @@ def forgets_the_outbox_of_the_absent(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Linking, "_begin", begin)
 
 
+@bug
+def takes_over_an_empty_session(patch: pytest.MonkeyPatch) -> None:
+    """What the last process of a durable session has not acknowledged is gone with it."""
+    original = Hosting._take_over
+
+    def take_over(self: Hosting, session: Session, process: str) -> None:
+        session.channel.data.acknowledged(session.channel.data.sent)
+        original(self, session, process)
+
+    patch.setattr(Hosting, "_take_over", take_over)
+
+
+@bug
+def takes_over_without_its_numbers(patch: pytest.MonkeyPatch) -> None:
+    """The next process of a durable session is told that nothing has gone out yet."""
+    patch.setattr(Channel, "begin_again", lambda _: None)
+
+
+@bug
+def loses_events_in_a_full_store(patch: pytest.MonkeyPatch) -> None:
+    """An event that does not fit into the store is acknowledged, and dropped."""
+    original = Hosting.publishes
+
+    def publishes(self: Hosting, session: Session, publication: Publication) -> None:
+        if not self._broker.store_is_full:
+            original(self, session, publication)
+
+    patch.setattr(Hosting, "publishes", publishes)
+
+
+@bug
+def restores_no_spare(patch: pytest.MonkeyPatch) -> None:
+    """A broker that has heard of an id from two sides knows one of them after a crash."""
+    patch.setattr(Routing, "restore_spare", lambda *_: None)
+
+
+@bug
+def narrows_in_silence(patch: pytest.MonkeyPatch) -> None:
+    """A client that may have less than before loses what it may have, too."""
+    original = Hosting.permit
+
+    def permit(self: Hosting, session: Session, permission: Permission) -> None:
+        original(self, session, permission)
+        for id_ in list(session.subscriptions):
+            self._broker.routing.unsubscribe(session, id_, "")
+
+    patch.setattr(Hosting, "permit", permit)
+
+
 AT_THE_EDGES = (
+    "takes_over_an_empty_session",
+    "takes_over_without_its_numbers",
+    "loses_events_in_a_full_store",
     "settles_without_the_absent",
     "keeps_nothing_for_the_absent",
     "tells_nobody_who_is_away",

@@ -195,9 +195,9 @@ def test_progress() -> None:
 def test_control_is_quiet() -> None:
     world = world_of(PAIR + "4.0 link cut B1 B2\n")
     world.run(0.001)
-    assert not world.control_is_quiet()  # the link is not up yet
+    assert not world.settling.control_is_quiet()  # the link is not up yet
     world.run(3.0)
-    assert world.control_is_quiet()
+    assert world.settling.control_is_quiet()
     assert world.oracle.unsettled == 0
     world.run(5.0)
-    assert not world.control_is_quiet()
+    assert not world.settling.control_is_quiet()

@@ -18,16 +18,18 @@ nothing on the way.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from roost.broker.channel import Lane
-from roost.broker.messages import Delivery, Message, Publication
+from roost.broker.hops import Session
+from roost.broker.messages import DATA, Delivery, Message, Publication
 from roost.language import Interest, covers, overlaps
 from roost.matching import Poset
 
 if TYPE_CHECKING:
     from roost.broker.core import Broker
+    from roost.simulation.host import Host
     from roost.simulation.world import World
 
 # Up to here the covering set is found by comparing all with all.
@@ -90,6 +92,27 @@ def stored(world: World) -> Iterator[Message]:
     for host in world.hosts.values():
         if host.life is None:
             yield from (value[0] for key, value in host.store.items() if key[0] == "out")
+
+
+def kept_for(host: Host, session: str) -> tuple[list[Publication], list[Publication]]:
+    """What a broker has to send to the next process of a durable session, and what it may send.
+
+    The second is what a crash would bring back: acknowledged, and not yet safe.
+    """
+    key = ("out", Session.kind, session, DATA)
+    in_store = {int(k[-1]): value[0] for k, value in host.store.items() if k[:-1] == key}
+    must = dict(in_store)
+    if host.life is not None:
+        there = host.life.machine.sessions.get(session)
+        lane = there.channel.data if there is not None else None
+        must = {n: m for n, m in in_store.items() if lane is not None and n > lane.acked}
+        must |= {frame.sequence: frame.message for frame in (lane.outbox if lane else ())}
+    return _publications(must), _publications(in_store)
+
+
+def _publications(messages: Mapping[int, Message]) -> list[Publication]:
+    found = (publication_of(messages[number]) for number in sorted(messages))
+    return [publication for publication in found if publication is not None]
 
 
 def publication_of(message: Message) -> Publication | None:

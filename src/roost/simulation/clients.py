@@ -7,14 +7,26 @@ from typing import TYPE_CHECKING, Any
 from roost.broker.client import Client
 from roost.broker.commands import CancelTimer, Close, Command, Hand, OpenLink, Send, SetTimer, Tell
 from roost.broker.config import ClientConfig
-from roost.broker.events import PublishRequested, Received, SettleRequested, TimerFired
+from roost.broker.events import (
+    Handled,
+    PublishRequested,
+    Received,
+    SettleRequested,
+    TimerFired,
+    UnadvertiseRequested,
+    UnsubscribeRequested,
+)
 from roost.broker.messages import Frame, Parcel
 from roost.language import Event
 from roost.simulation.network import Connection
 
 if TYPE_CHECKING:
+    from roost.broker.permissions import Permission
     from roost.simulation.oracle import Party, Wish
     from roost.simulation.world import World
+
+# What waits for a durable subscriber that is killed comes again: let it be some, and not all.
+DURABLE_ACK_DELAY_S = 0.2
 
 
 class SimulatedClient:
@@ -23,6 +35,7 @@ class SimulatedClient:
     __slots__ = (
         "_arrived",
         "_asked",
+        "_durable",
         "_generation",
         "_questions",
         "_quotes",
@@ -32,26 +45,38 @@ class SimulatedClient:
         "_timers",
         "_took",
         "away",
+        "dead",
         "gone",
         "machine",
         "name",
         "party",
+        "permission",
         "symbol",
         "world",
     )
 
-    def __init__(self, world: World, name: str, party: Party) -> None:
+    def __init__(self, world: World, name: str, party: Party, process: str = "") -> None:
         self.world = world
         self.name = name
         self.party = party  # what the oracle knows of it
         self._arrived = world.oracle.arrived
         self._took = world.delays.fresh.append
+        self._durable = bool(process)
         self.machine = Client(
-            ClientConfig(client=name, session=name, ack_delay_s=world.client_ack_delay_s)
+            ClientConfig(
+                client=name,
+                session=name,
+                ack_delay_s=DURABLE_ACK_DELAY_S if process else world.client_ack_delay_s,
+                durable=self._durable,
+                process=process,
+                waits_for_application=self._durable,
+            )
         )
         self._take = self.machine.take
+        self.permission: Permission | None = None  # None: nobody asks
         self.away = False  # its network is gone; the application goes on
         self.gone = False  # it has left for good
+        self.dead = False  # the process was killed: nothing happens to it any more
         self.symbol: str | None = None
         self._questions = 0
         self._asked: dict[str, list[Wish]] = {}  # what it has asked to know the settling of
@@ -127,11 +152,15 @@ class SimulatedClient:
         now = world.clock.now
         if time is None:
             time = now
+        if self.dead:
+            return
         for command in self.machine.handle(event, now):
             if type(command) is Hand:
                 publication = command.publication
                 world.oracle.arrived(self.party, publication, command.subscriptions, time)
                 world.delays.fresh.append(time - publication.published_at)
+                if self._durable:
+                    self.handle(Handled(command.number))
             else:
                 self._execute(command)
 
@@ -153,6 +182,29 @@ class SimulatedClient:
             world.network.close(self, command.connection, command.reason, world.clock.now)
         elif isinstance(command, Tell):
             world.told(self, command)
+
+    def kill(self) -> None:
+        """The process is gone, with all that it knew."""
+        self.away = self.dead = True
+
+    def name_of(self, id_: str) -> str:
+        """What the application calls the subscription or the advertisement that a broker calls so, or ""."""
+        for attachment in self.machine.attachments():
+            for name in attachment.names.get(id_, ()):
+                return name
+            for name, advertised in attachment.advertisement_ids.items():
+                if advertised == id_:
+                    return name
+        return ""
+
+    def give_up(self, id_: str) -> str:
+        """It may not have this any more; the name that it had."""
+        name = self.name_of(id_)
+        if name in self.machine.subscriptions():
+            self.handle(UnsubscribeRequested(name))
+        elif name in self.machine.advertisements():
+            self.handle(UnadvertiseRequested(name))
+        return name
 
     def _fire(self, name: str, token: int) -> None:
         if self._timers.get(name) == token:

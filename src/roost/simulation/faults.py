@@ -26,8 +26,31 @@ PROFILES: dict[str, tuple[str, ...]] = {
     "none": (),
     "network": ("cut", "cut", "partition", "delay", "vanish", "slow"),
     "crash": ("crash",),
-    "all": ("crash", "crash", "amnesia", "cut", "cut", "partition", "delay", "vanish", "slow"),
-    "edges": ("crash", "crash", "crash", "cut", "silence", "silence", "partition", "vanish"),
+    "all": (
+        *(
+            "crash",
+            "crash",
+            "amnesia",
+            "cut",
+            "cut",
+            "partition",
+            "delay",
+            "vanish",
+            "slow",
+            "full",
+        ),
+    ),
+    "edges": (
+        "crash",
+        "crash",
+        "crash",
+        "cut",
+        "silence",
+        "silence",
+        "partition",
+        "vanish",
+        "full",
+    ),
 }
 # How long a fault lasts.
 SHORTEST_S = 0.2
@@ -135,12 +158,14 @@ class _Reading:
                 self._leave(link(s.a, s.b), s.at)
             case st.AddPublisher():
                 self.there[client(s.publisher)] = s.at
-            case st.AddSubscriber():
+            case st.AddSubscriber() | st.AddDurableSubscriber():
                 self.there[client(s.subscriber)] = s.at
             case st.RemovePublisher():
                 self._leave(client(s.publisher), s.at)
             case st.RemoveSubscriber():
                 self._leave(client(s.subscriber), s.at)
+            case st.RestartSubscriber():
+                self._pause(client(s.subscriber), s.at)
             case st.RedirectClient():
                 # Who is gone cannot be told to go elsewhere.
                 self._pause(client(s.client), s.at)
@@ -157,6 +182,10 @@ class _Reading:
                 self._end(broker(s.broker), "slow", s.at)
                 if s.factor != 1:
                     self._begin(broker(s.broker), "slow", s.at)
+            case st.FillStore():
+                self._begin(broker(s.broker), "full", s.at)
+            case st.FreeStore():
+                self._end(broker(s.broker), "full", s.at)
             case st.CutLink():
                 self._begin(link(s.a, s.b), "cut", s.at)
             case st.HealLink():
@@ -251,6 +280,11 @@ class Faults:
             self._say(st.CrashBroker(at=at, broker=found.name, keep_store=keep_store))
             self._say(st.RestartBroker(at=until, broker=found.name))
 
+    def _full(self, at: float, until: float) -> None:
+        if self._durability and (found := self._find("broker", at, until)):
+            self._say(st.FillStore(at=at, broker=found.name))
+            self._say(st.FreeStore(at=until, broker=found.name))
+
     def _slow(self, at: float, until: float) -> None:
         if found := self._find("broker", at, until):
             factor = self._random.choice(SLOWNESS)
@@ -310,6 +344,7 @@ PLANS: dict[str, Callable[[Faults, float, float], None]] = {
     "crash": Faults._crash,
     "amnesia": Faults._amnesia,
     "slow": Faults._slow,
+    "full": Faults._full,
     "cut": Faults._cut,
     "silence": Faults._silence,
     "delay": Faults._delay,

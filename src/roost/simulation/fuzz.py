@@ -24,11 +24,12 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from roost.broker.story import Storybook
-from roost.language import Advertisement, Event, Filter, Operator, Predicate, Subscription
+from roost.language import Advertisement, Filter, Operator, Predicate, Subscription
 from roost.simulation import statements as st
 from roost.simulation.faults import SHORTEST_S, Faults, merged, stage_of
 from roost.simulation.run import Checks, check, rest, run
-from roost.simulation.settings import Settings, settings_changed
+from roost.simulation.scenario_settings import EDGES, MOVES, settings_of
+from roost.simulation.settings import settings_changed
 from roost.simulation.topologies import (
     Topology,
     balanced_tree,
@@ -37,18 +38,17 @@ from roost.simulation.topologies import (
     scale_free_tree,
     star,
 )
+from roost.simulation.words import Words
 from roost.simulation.workload_file import write_workload
 from roost.simulation.world import World
 
 BROKERS_MIN, BROKERS_MAX = 3, 40
-CLASSES = ("c0", "c1")
-ATTRIBUTES = ("a", "b")
-VALUES = 8
 PHASE_S = 6.0
 SETTLE_S = 4.0
 # What came over a link that is removed is withdrawn from broker to broker. A link that joins the parts
 # again may come before that is done, or after.
 RELINK_AFTER_S = (0.0, 0.05, 1.0)
+HEARS_TWICE = 0.7
 # Events that come together, where one of them could be lost.
 BURST = 6
 # Events that come one close behind the other.
@@ -56,23 +56,10 @@ STREAM = 80
 STREAM_GAP_S = 0.004
 PRIVATE = "private"
 EVENTS_PER_S = 6.0
-# Longer than a word takes to cross the federation: slow stores, slow links, and a spike of delay on the way.
-GRACE_S = 12.0
-MOVES = "moves"
-EDGES = "edges"
+EVERYTHING = Subscription([Filter([])])
 EDGE_FAULTS_S = (1.0, 12.0)
-EDGE_GRACE_S = 4.0
 MOVES_PER_S = 6.0
 MOVED_PUBLISHERS = 0.8  # their share
-OPTIMISERS = (
-    "none",
-    "none",
-    "pop",
-    "grape-load100",
-    "grape-load40",
-    "grape-delay100",
-    "grape-delay1",
-)
 
 
 class Scenario:
@@ -80,15 +67,16 @@ class Scenario:
 
     def __init__(self, seed: int, profile: str = "all") -> None:
         self.random = random.Random(f"{seed}/{profile}")
+        self._words = Words(self.random)
         self.seed = seed
         self.profile = profile
-        makers = {MOVES: self._settings_of_moves, EDGES: self._settings_of_edges}
-        self.settings = makers.get(profile, self._settings)()
+        self.settings = settings_of(seed, profile, self.random)
         self._said: list[st.Statement] = []
         self._names = 0
         self._now = 0.0
         self._publishers: dict[str, dict[str, Advertisement]] = {}
         self._subscribers: dict[str, list[str]] = {}
+        self._durables: list[str] = []  # subscribers whose session outlives their process
         self._hosted: dict[str, None] = {}  # brokers that had a client at any time
         self._brokers: list[str] = []
         self._links: list[tuple[str, str]] = []
@@ -107,62 +95,6 @@ class Scenario:
         return write_workload([*self._set(), *self.statements], self._comments())
 
     # --- the beginning ------------------------------------------------------------------------------
-
-    def _settings(self) -> Settings:
-        r = self.random
-        # Optimisers that hurry: the events of a scenario are few.
-        optimiser = random.Random(f"{self.seed}/{self.profile}/optimiser")
-        return Settings(
-            optimiser=optimiser.choice(OPTIMISERS),
-            traces=optimiser.choice([1, 3, 10]),
-            moves_subscribers=optimiser.random() < 0.5,
-            moves_must_pay=optimiser.random() < 0.1,
-            routing="flooding" if r.random() < 0.25 else "advertisement",
-            covering=r.random() < 0.75,
-            advertisement_covering=r.random() < 0.4,
-            durability=r.random() < 0.65,
-            commit_ms=r.choice([0.0, 2.0, 50.0, 400.0]),
-            linger_s=r.choice([2.0, 10.0, 60.0]),
-            ack_delay_s=r.choice([0.0, 0.05, 1.0]),
-            client_latency_ms=r.choice([0.0, 1.0, 20.0]),
-            link_latency_ms=r.choice([0.0, 5.0, 50.0]),
-            link_outbox_max=r.choice([8, 100_000, 100_000]),
-            load_period_s=5.0,
-            # In some, what waits for a client that is away is more than is kept.
-            session_outbox_max=optimiser.choice([4, 100_000, 100_000, 100_000]),
-            session_outbox_policy=optimiser.choice(["drop", "end"]),
-            asking=True,
-            absence_grace_s=GRACE_S,
-        )
-
-    def _settings_of_moves(self) -> Settings:
-        """Mostly those in which advertisements can migrate, and a move is over before long."""
-        r = self.random
-        return msgspec.structs.replace(
-            self._settings(),
-            optimiser="none",
-            routing="flooding" if r.random() < 0.05 else "advertisement",
-            advertisement_covering=r.random() < 0.1,
-            commit_ms=r.choice([0.0, 2.0, 20.0]),
-            client_latency_ms=r.choice([0.0, 1.0, 10.0]),
-            link_latency_ms=r.choice([0.0, 2.0, 20.0]),
-            # All that changes while a broker is down: above the bound its links would begin anew.
-            link_outbox_max=r.choice([1_000, 100_000]),
-        )
-
-    def _settings_of_edges(self) -> Settings:
-        """A word crosses the federation within the time of grace, and nobody's session ends."""
-        r = self.random
-        return msgspec.structs.replace(
-            self._settings(),
-            durability=r.random() < 0.9,
-            commit_ms=r.choice([0.0, 2.0, 20.0]),
-            client_latency_ms=r.choice([0.0, 1.0, 10.0]),
-            link_latency_ms=r.choice([0.0, 2.0, 20.0]),
-            link_outbox_max=r.choice([20, 1_000, 100_000]),
-            linger_s=60.0,
-            absence_grace_s=EDGE_GRACE_S,
-        )
 
     def _build(self) -> None:
         r = self.random
@@ -241,6 +173,9 @@ class Scenario:
             self._advertise,
             self._unadvertise,
             self._remove_client,
+            self._add_durable,
+            self._take_over,
+            self._permit,
         ]
         plan += [(self._soon(length_s), r.choice(actions)) for _ in range(r.randint(4, 14))]
         for at, action in sorted(plan, key=lambda item: item[0]):
@@ -283,6 +218,10 @@ class Scenario:
             self._uncover,
             self._remove_client,
             self._redirect,
+            self._add_durable,
+            self._take_over,
+            self._take_over,
+            self._permit,
             self._change_overlay,
             self._change_overlay,
             self._change_overlay,
@@ -292,7 +231,7 @@ class Scenario:
     def _add_publisher(self, at: float) -> None:
         name = self._name("P")
         broker = self._home()
-        advertisement = Advertisement([self._filter(0.5)])
+        advertisement = Advertisement([self._words.filter(0.5)])
         self._publishers[name] = {"main": advertisement}
         self._say(
             st.AddPublisher(
@@ -311,9 +250,48 @@ class Scenario:
         self._subscribers[name] = ["main"]
         self._say(
             st.AddSubscriber(
-                at=at, subscriber=name, broker=broker, subscription=self._subscription()
+                at=at, subscriber=name, broker=broker, subscription=self._words.subscription()
             )
         )
+
+    def _add_durable(self, at: float) -> None:
+        name = self._name("D")
+        self._durables.append(name)
+        self._say(
+            st.AddDurableSubscriber(
+                at=at, subscriber=name, broker=self._home(), subscription=self._words.subscription()
+            )
+        )
+
+    def _take_over(self, at: float) -> None:
+        """A durable subscriber is killed amid events, and another process goes on."""
+        if self._durables:
+            name = self.random.choice(self._durables)
+            for _ in range(self.random.choice([1, 1, 2])):
+                self._burst(at)
+                self._say(st.RestartSubscriber(at=at, subscriber=name))
+                at = round(at + self.random.choice([0.001, 0.05, 0.3, 1.0]), 3)
+
+    def _permit(self, at: float) -> None:
+        """A client may do less for a while, amid events; then it may do everything again, and does more."""
+        r = self.random
+        some = list(self._publishers if r.random() < 0.5 else self._subscribers)
+        if not some:
+            return
+        name = r.choice(some)
+        until = round(at + r.choice([0.001, 0.1, 1.0, 4.0]), 3)
+        if not self._is_idle(name, at):
+            return
+        self._burst(at)
+        less = Subscription([self._words.filter(0.7)])
+        self._say(st.PermitClient(at=at, client=name, filter=less))
+        self._burst(at)
+        self._say(st.PermitClient(at=until, client=name, filter=EVERYTHING))
+        if name in self._subscribers:
+            new = self._name("s")
+            self._subscribers[name].append(new)
+            more = self._words.subscription()
+            self._say(st.Subscribe(at=until, subscriber=name, name=new, subscription=more))
 
     def _subscribe(self, at: float) -> None:
         if self._subscribers:
@@ -322,7 +300,7 @@ class Scenario:
             self._subscribers[subscriber].append(name)
             self._say(
                 st.Subscribe(
-                    at=at, subscriber=subscriber, name=name, subscription=self._subscription()
+                    at=at, subscriber=subscriber, name=name, subscription=self._words.subscription()
                 )
             )
 
@@ -360,7 +338,7 @@ class Scenario:
         if self._publishers:
             publisher = self.random.choice(list(self._publishers))
             name = self._name("a")
-            advertisement = Advertisement([self._filter(0.5)])
+            advertisement = Advertisement([self._words.filter(0.5)])
             self._publishers[publisher][name] = advertisement
             self._say(
                 st.Advertise(at=at, publisher=publisher, name=name, advertisement=advertisement)
@@ -447,7 +425,7 @@ class Scenario:
     def _change_overlay(self, at: float) -> None:
         """One change at a time: while the overlay is in parts it is left so."""
         if at > self._whole_at:
-            choices = [self._relink, self._add_broker, self._remove_broker]
+            choices = [self._relink, self._relink, self._add_broker, self._remove_broker]
             self.random.choice(choices)(at)
 
     def _relink(self, at: float) -> None:
@@ -457,8 +435,30 @@ class Scenario:
         cut = self._links.pop(self.random.randrange(len(self._links)))
         self._say(st.RemoveLink(at=at, a=cut[0], b=cut[1]))
         a, b = (self.random.choice(self._part(end)) for end in cut)
+        twice = self.random.random() < HEARS_TWICE
+        if twice:
+            b = self.random.choice(self._part(cut[1])[1:] or [b])
         self._links.append((a, b))
         self._say(st.AddLink(at=joined_at, a=a, b=b))
+        if twice:
+            self._hear_twice(at, joined_at, a, b, cut[1])
+
+    def _hear_twice(self, at: float, joined_at: float, a: str, b: str, end: str) -> None:
+        """What is withdrawn comes late to a broker that hears of the same over the new link, and crashes.
+
+        It comes back with what it knows from both sides. `b` is where the new link leads, `end` where the old
+        one did.
+        """
+        r = self.random
+        ways = [link for link in self._links[:-1] if b in link and b != end]
+        for one, other in ways:
+            self._say(st.DelayLink(at=at, a=one, b=other, extra_ms=2000.0, duration_s=2.5))
+        crashed_at = round(joined_at + r.choice([0.3, 0.6, 1.0]), 3)
+        name = b if r.random() < 0.7 else a
+        keep = self.settings.durability
+        self._say(st.CrashBroker(at=crashed_at, broker=name, keep_store=keep))
+        self._whole_at = round(crashed_at + r.choice([0.3, 1.0]), 3)
+        self._say(st.RestartBroker(at=self._whole_at, broker=name))
 
     def _part(self, start: str) -> list[str]:
         """The brokers that links connect with this one."""
@@ -501,35 +501,10 @@ class Scenario:
         advertisements = list(self._publishers.get(publisher, {}).values())
         if not advertisements:
             return
-        for _ in range(10):
-            event = Event(
-                {
-                    "class": self.random.choice(CLASSES),
-                    **{name: self.random.randrange(VALUES) for name in ATTRIBUTES},
-                    **more,
-                }
-            )
-            if any(a.matches(event) for a in advertisements):
-                self._busy_until[publisher] = max(at, self._busy_until.get(publisher, 0.0))
-                self._say(st.Publish(at=at, publisher=publisher, event=event))
-                return
-
-    def _subscription(self) -> Subscription:
-        filters = [self._filter(0.7)]
-        if self.random.random() < 0.1:
-            filters.append(self._filter(0.7))
-        return Subscription(filters)
-
-    def _filter(self, narrow: float) -> Filter:
-        r = self.random
-        predicates = []
-        if r.random() < narrow:
-            predicates.append(Predicate("class", Operator.EQ, r.choice(CLASSES)))
-        for name in ATTRIBUTES:
-            if r.random() < narrow / 2:
-                operator = r.choice([Operator.GT, Operator.LT, Operator.EQ, Operator.GE])
-                predicates.append(Predicate(name, operator, r.randrange(VALUES)))
-        return Filter(predicates or [Predicate("a", Operator.GE, 0)])
+        event = self._words.event_of(advertisements, **more)
+        if event is not None:
+            self._busy_until[publisher] = max(at, self._busy_until.get(publisher, 0.0))
+            self._say(st.Publish(at=at, publisher=publisher, event=event))
 
     # --- the end ------------------------------------------------------------------------------------
 

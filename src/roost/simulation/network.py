@@ -89,9 +89,13 @@ class Network:
         find: Callable[[], Actor | None],
         broker: str,
         latency_s: float,
+        identify: Callable[[Actor, int], None] | None = None,
     ) -> None:
-        """Connect to whoever `find` gives by then; both ends are told, the one that is called first."""
-        self.clock.after(2 * latency_s, self._dialled, caller, find, broker, latency_s)
+        """Connect to whoever `find` gives by then; both ends are told, the one that is called first.
+
+        That one hears who it is, if there is somebody to say so.
+        """
+        self.clock.after(2 * latency_s, self._dialled, caller, find, broker, latency_s, identify)
 
     def _dialled(
         self,
@@ -99,6 +103,7 @@ class Network:
         find: Callable[[], Actor | None],
         broker: str,
         latency_s: float,
+        identify: Callable[[Actor, int], None] | None,
     ) -> None:
         called = find()
         if called is None:
@@ -110,6 +115,8 @@ class Network:
         connection.extra_s = self._extra_s.get(frozenset((caller.name, called.name)), 0.0)
         self.connections[connection.id] = connection
         called.notice(ConnectionAccepted(connection.id))
+        if identify is not None:
+            identify(called, connection.id)
         caller.notice(LinkOpened(broker, connection.id))
 
     def send(self, sender: Actor, connection_id: int, parcel: Parcel, departure: float) -> None:

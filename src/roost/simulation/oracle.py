@@ -22,12 +22,16 @@ What ends a promise:
     a broker loses its store    for what is on the way
     a session is over before    the client is told, and what was on the way to it is void; so is what it has
       its client is back          published that was not accepted. Its subscriptions are in place again when
-                                  it
-                                  hears so.
+                                  it hears so.
     a queue for a client is     the same: its policy says what is dropped, and the client is told
       full
+    a permission is withdrawn   for the subscriptions and the events that it covers no longer
+    a store is full             for events that are refused: their publisher is told
     a link is removed           between the two parts: for what is on the way, and until they are joined again
                                   and everybody knows where the new link leads
+
+**Taken over.** When another process takes a durable session over, what the last one has not acknowledged has
+to come again, in order; nothing else may.
 
 An event is checked as it goes, and forgotten when it has arrived everywhere: the oracle's memory is
 what is on the way.
@@ -51,13 +55,14 @@ NOTHING: set[int] = set()  # stays empty
 class Wish:
     """A subscription as its client sees it."""
 
-    __slots__ = ("key", "name", "party", "settled", "subscription")
+    __slots__ = ("key", "name", "party", "revoked", "settled", "subscription")
 
     def __init__(self, key: int, party: Party, name: str, subscription: Subscription) -> None:
         self.key = key
         self.party = party
         self.name = name
         self.subscription = subscription
+        self.revoked = False  # its client may not have it any more
         self.settled = False
 
 
@@ -74,7 +79,7 @@ class Offer:
 class Party:
     """A client: what it wants and offers, and the last event that it got of each publisher."""
 
-    __slots__ = ("last", "name", "offers", "publisher", "wishes")
+    __slots__ = ("again", "before", "last", "name", "offers", "publisher", "wishes")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -82,6 +87,9 @@ class Party:
         self.wishes: dict[str, Wish] = {}
         self.offers: dict[str, Offer] = {}
         self.last: dict[str, int] = {}
+        # Of one whose session was taken over: what may come again, and how far the last process was.
+        self.again: frozenset[tuple[str, int]] = frozenset()
+        self.before: dict[str, int] = {}
 
 
 class Pending:
@@ -144,7 +152,8 @@ class Oracle:
     def unsubscribed(self, party: Party, name: str) -> None:
         wish = party.wishes.pop(name)
         del self._wishes[wish.key]
-        self._index.remove(wish.key)
+        if not wish.revoked:
+            self._index.remove(wish.key)
         self._unsettled.pop(wish, None)
         if self.pending:
             self.forgive([wish])
@@ -195,6 +204,8 @@ class Oracle:
             self._out_of_place(party, publication, pending, now)
             return
         last[publisher] = sequence
+        if party.before and sequence <= party.before.get(publisher, 0):
+            self._comes_again(party, publication, now)
         missing = NOTHING if pending is None else pending.missing or pending.open()
         wishes = party.wishes
         for name in names:
@@ -226,6 +237,46 @@ class Oracle:
             f" {publication.publisher}:{party.last[publication.publisher]}, at {now:.3f} s"
         )
 
+    def _comes_again(self, party: Party, publication: Publication, now: float) -> None:
+        if (publication.publisher, publication.sequence) not in party.again:
+            self.doubled += 1
+            self._violation(
+                f"{publication.id} reached {party.name} again, which had acknowledged it,"
+                f" at {now:.3f} s"
+            )
+
+    def taken_over(
+        self, party: Party, must: Iterable[Publication], may: Iterable[Publication]
+    ) -> None:
+        """Another process goes on for a client: these have to come again, or may."""
+        must = list(must)
+        again = [(p.publisher, p.sequence) for p in (*must, *may)]
+        party.again = frozenset(again)
+        party.before = {p: max(n, party.before.get(p, 0)) for p, n in party.last.items()}
+        for publisher, sequence in again:
+            if sequence <= party.last.get(publisher, 0):
+                party.last[publisher] = sequence - 1
+        for publication in must:
+            self._expect_again(party, publication)
+
+    def _expect_again(self, party: Party, publication: Publication) -> None:
+        identity = (publication.publisher, publication.sequence)
+        pending = self.pending.get(identity)
+        missing = set() if pending is None else pending.open()
+        wanted = {
+            wish.key
+            for wish in party.wishes.values()
+            if wish.settled and wish.subscription.matches(publication.event)
+        } - missing
+        if not wanted:
+            return
+        self.expected += len(wanted)
+        if pending is None:
+            keys = np.array(sorted(wanted), dtype=np.int32)
+            self.pending[identity] = Pending(party, keys, publication.published_at)
+        else:
+            missing |= wanted
+
     # --- what is in place ---------------------------------------------------------------------------
 
     @property
@@ -246,8 +297,19 @@ class Oracle:
         """Promises to these clients begin anew."""
         for party in parties:
             for wish in party.wishes.values():
-                wish.settled = False
-                self._unsettled[wish] = None
+                if not wish.revoked:
+                    wish.settled = False
+                    self._unsettled[wish] = None
+
+    def revoked(self, wishes: Iterable[Wish]) -> None:
+        """Nothing is promised to these any more, though something may still come."""
+        wishes = [wish for wish in wishes if not wish.revoked]
+        self.forgive(wishes)
+        for wish in wishes:
+            wish.settled = False
+            wish.revoked = True
+            self._index.remove(wish.key)
+            self._unsettled.pop(wish, None)
 
     def forgive(self, wishes: Iterable[Wish]) -> None:
         """What is on the way may reach these or not."""

@@ -149,7 +149,7 @@ def rest(world: World) -> bool:
             host.notice(ModuleSwitched(module.name, ModuleState.OFF.value))
     deadline = world.clock.now + REST_S
     while world.clock.now < deadline:
-        if not check_queues(world) and world.control_is_quiet():
+        if not check_queues(world) and world.settling.control_is_quiet():
             return True
         world.run(world.clock.now + REST_STEP_S)
     return False

@@ -152,6 +152,30 @@ class RemoveSubscriber(Statement, frozen=True):
     subscriber: str
 
 
+class AddDurableSubscriber(Statement, frozen=True):
+    """`10.0 subscriber durable S1 B1 class = 'STOCK'`: one whose session outlives its process."""
+
+    subscriber: str
+    broker: str
+    subscription: Subscription
+
+
+class RestartSubscriber(Statement, frozen=True):
+    """`20.0 subscriber restart S1`: its process is killed, and another one takes the durable session over."""
+
+    subscriber: str
+
+
+class PermitClient(Statement, frozen=True):
+    """`20.0 client permit S1 class = 'STOCK'`: all that it may subscribe to and publish; `*` is everything.
+
+    What it has and may not have any more is refused, and given up.
+    """
+
+    client: str
+    filter: Subscription
+
+
 class RedirectClient(Statement, frozen=True):
     """`20.0 client redirect S1 B3`: its broker sends it to another one."""
 
@@ -171,6 +195,18 @@ class CrashBroker(Statement, frozen=True):
 
 class RestartBroker(Statement, frozen=True):
     """`35.0 broker restart B1`"""
+
+    broker: str
+
+
+class FillStore(Statement, frozen=True):
+    """`30.0 broker fill B1`: its store is full; it takes no events of its clients."""
+
+    broker: str
+
+
+class FreeStore(Statement, frozen=True):
+    """`35.0 broker free B1`: its store has room again."""
 
     broker: str
 

@@ -14,6 +14,7 @@ from roost.errors import UserError
 from roost.language.literals import abbreviate
 from roost.simulation.statements import (
     AddBroker,
+    AddDurableSubscriber,
     AddLink,
     AddPublisher,
     AddSubscriber,
@@ -23,9 +24,12 @@ from roost.simulation.statements import (
     CutLink,
     DelayLink,
     End,
+    FillStore,
+    FreeStore,
     HealLink,
     HealPartition,
     Partition,
+    PermitClient,
     Publish,
     RedirectClient,
     RemoveBroker,
@@ -33,6 +37,7 @@ from roost.simulation.statements import (
     RemovePublisher,
     RemoveSubscriber,
     RestartBroker,
+    RestartSubscriber,
     ReturnClient,
     SlowBroker,
     Statement,
@@ -100,6 +105,13 @@ class _Moment:
         match statement:
             case AddSubscriber(subscriber, broker):
                 self._add_client("subscriber", subscriber, broker, {MAIN}, statement)
+            case AddDurableSubscriber(subscriber, broker):
+                self._add_client("subscriber", subscriber, broker, {MAIN}, statement)
+            case RestartSubscriber(client):
+                self._need_durable(client)
+                self._need_here(client)
+            case PermitClient(client):
+                self._need(CLIENTS, client)
             case AddPublisher(publisher, symbol, _, broker, advertisement):
                 names = {MAIN} if symbol is not None or advertisement is not None else set()
                 self._add_client("publisher", publisher, broker, names, statement)
@@ -150,7 +162,7 @@ class _Moment:
                 self._need(("broker",), broker)
                 if self.down.pop(broker, None) is None:
                     raise _StepError(f"{broker} has not crashed; expected a broker that is down")
-            case SlowBroker(broker):
+            case SlowBroker(broker) | FillStore(broker) | FreeStore(broker):
                 self._need(("broker",), broker)
             case CutLink(a, b):
                 self._need_link(a, b)
@@ -224,6 +236,15 @@ class _Moment:
     def _need_here(self, client: str) -> None:
         if before := self.gone.get(client):
             raise _StepError(f"{client} is gone ({_place(before)}); let it return first")
+
+    def _need_durable(self, client: str) -> None:
+        self._need(("subscriber",), client)
+        added = self.added[client][1]
+        if not isinstance(added, AddDurableSubscriber):
+            raise _StepError(
+                f"the subscriber {client} is not durable ({_place(added)}); expected one that was"
+                " added by `subscriber durable`"
+            )
 
     def _add_client(
         self, noun: str, client: str, broker: str, names: set[str], statement: Statement
@@ -323,7 +344,7 @@ class _Moment:
 
 def _added_by(statement: Statement) -> str | None:
     match statement:
-        case AddBroker(id_) | AddPublisher(id_) | AddSubscriber(id_):
+        case AddBroker(id_) | AddPublisher(id_) | AddSubscriber(id_) | AddDurableSubscriber(id_):
             return id_
     return None
 

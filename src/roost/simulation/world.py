@@ -17,28 +17,29 @@ import msgspec
 from roost.broker import events as ev
 from roost.broker.commands import Record, Tell
 from roost.broker.config import BrokerConfig
-from roost.broker.messages import Frame, Parcel, Publication, Unadvertise
+from roost.broker.messages import Frame, Parcel, Publication
 from roost.broker.module import Module
+from roost.broker.permissions import Permission
 from roost.broker.story import Storybook
-from roost.language import Advertisement
+from roost.language import Advertisement, covers
 from roost.simulation import statements as st
+from roost.simulation.checkers import kept_for
 from roost.simulation.clients import SimulatedClient
 from roost.simulation.clock import Clock
 from roost.simulation.delays import Delays
 from roost.simulation.host import Host, Life
 from roost.simulation.latencies import Latencies
 from roost.simulation.market import BarMarket, Market, SyntheticMarket, advertisement_of
-from roost.simulation.network import Network
+from roost.simulation.network import Actor, Network
 from roost.simulation.optimisers import modules_of
 from roost.simulation.oracle import Oracle, Party
 from roost.simulation.overlay import Overlay
 from roost.simulation.settings import Settings
+from roost.simulation.settling import Settling
 from roost.simulation.workload_check import MAIN
 from roost.traces import TraceWriter, decision_row
 from roost.wire import publication_bytes
 
-# How often to look whether everything has settled, while something has not.
-PROBE_S = 0.25
 MS = 1e-3
 # Clients acknowledge deliveries in no hurry: it is only for the memory of their broker.
 CLIENT_ACK_DELAY_S = 60.0
@@ -82,10 +83,17 @@ class World:
         self.client_ack_delay_s = CLIENT_ACK_DELAY_S
         self.commit_s = settings.commit_ms * MS
         self.oracle = Oracle(flooding=settings.routing == "flooding")
+        self.settling = Settling(
+            self.clock,
+            self.overlay,
+            self.oracle,
+            self.hosts,
+            self.clients,
+            asking=settings.asking,
+        )
         self._modules = modules or modules_of(settings)
         self._config = config or {}
         self._parties: dict[str, Party] = {}
-        self._probing = False
         self._cut_off: frozenset[str] = frozenset()  # brokers on the far side of a partition
         for statement in workload:
             self.clock.at(statement.at, self._do, statement)
@@ -141,7 +149,7 @@ class World:
         )
         self.hosts[s.broker] = host
         self.overlay.add_broker(s.broker)
-        self._set_connected()
+        self.settling.set_connected()
         host.start()
 
     def _remove_broker(self, s: st.RemoveBroker) -> None:
@@ -151,7 +159,7 @@ class World:
         for connection in self.network.of(s.broker):
             self.network.cut(connection, "it has left")
         self.hosts.pop(s.broker).crash(keep_store=False)
-        self._overlay_changed()
+        self.settling.overlay_changed()
 
     def _add_link(self, s: st.AddLink) -> None:
         latency_s = None if s.latency_ms is None else s.latency_ms * MS
@@ -160,30 +168,16 @@ class World:
         # The second dials: in a workload that grows a tree, it is the one that joins.
         for here, there, dial in ((s.a, s.b, False), (s.b, s.a, True)):
             self.hosts[here].notice(ev.LinkAdded(there, dial))
-        self._overlay_changed()
+        self.settling.overlay_changed()
 
     def _remove_link(self, s: st.RemoveLink) -> None:
         self._unlink(s.a, s.b)
-        self._overlay_changed()
+        self.settling.overlay_changed()
 
     def _unlink(self, a: str, b: str) -> None:
         self.overlay.remove_link(a, b)
         for here, there in ((a, b), (b, a)):
             self.hosts[here].notice(ev.LinkRemoved(there, f"link {a} - {b} is removed"))
-
-    def _overlay_changed(self) -> None:
-        """Who is connected to whom has changed."""
-        self._set_connected()
-        if self.oracle.connected is not None:
-            self.oracle.forgive_apart(self.oracle.connected)
-            self._probe_soon()
-
-    def _set_connected(self) -> None:
-        self.oracle.connected = self._connected if self.overlay.parts > 1 else None
-
-    def _connected(self, a: str, b: str) -> bool:
-        brokers = [self.clients[name].machine.broker for name in (a, b)]
-        return self.overlay.part(brokers[0]) == self.overlay.part(brokers[1])
 
     def _use_bars(self, s: st.UseBars) -> None:
         self.market = BarMarket(s.path)
@@ -193,9 +187,9 @@ class World:
 
     # --- statements: clients ------------------------------------------------------------------------
 
-    def _add_client(self, name: str, broker: str) -> SimulatedClient:
+    def _add_client(self, name: str, broker: str, process: str = "") -> SimulatedClient:
         party = self.new_party(name)
-        client = self.clients[name] = SimulatedClient(self, name, party)
+        client = self.clients[name] = SimulatedClient(self, name, party, process)
         client.handle(ev.AttachRequested(broker))
         return client
 
@@ -232,6 +226,8 @@ class World:
 
     def _unadvertise(self, s: st.Unadvertise) -> None:
         client = self.clients[s.publisher]
+        if s.name not in client.party.offers:
+            return  # it is refused, or about to be
         client.handle(ev.UnadvertiseRequested(s.name))
         self.oracle.unadvertised(client.party, s.name)
 
@@ -248,10 +244,46 @@ class World:
         client = self.clients[s.subscriber]
         client.handle(ev.SubscribeRequested(s.name, s.subscription))
         self.oracle.subscribed(client.party, s.name, s.subscription)
-        self._find_out(client)
+        self.settling.find_out(client)
+
+    def _add_durable_subscriber(self, s: st.AddDurableSubscriber) -> None:
+        self._add_client(s.subscriber, s.broker, process="1")
+        self._subscribe(
+            st.Subscribe(at=s.at, subscriber=s.subscriber, name=MAIN, subscription=s.subscription)
+        )
+
+    def _restart_subscriber(self, s: st.RestartSubscriber) -> None:
+        old = self.clients[s.subscriber]
+        old.kill()
+        for connection in self.network.of(s.subscriber):
+            self.network.cut(connection, "the client was killed")
+        party = old.party
+        self.oracle.taken_over(party, *kept_for(self.hosts[old.machine.broker], s.subscriber))
+        process = str(int(old.machine.config.process) + 1)
+        new = self.clients[s.subscriber] = SimulatedClient(self, s.subscriber, party, process)
+        new.permission = old.permission
+        new.handle(ev.AttachRequested(old.machine.broker))
+        for wish in party.wishes.values():
+            new.handle(ev.SubscribeRequested(wish.name, wish.subscription))
+        self.settling.find_out(new)
+
+    def _permit(self, s: st.PermitClient) -> None:
+        client = self.clients[s.client]
+        client.permission = permission = Permission(s.client, publish=s.filter, subscribe=s.filter)
+        party = client.party
+        self.oracle.revoked(
+            [w for w in party.wishes.values() if not covers(s.filter, w.subscription)]
+        )
+        for name, advertisement in list(client.machine.advertisements().items()):
+            if name in party.offers and not covers(s.filter, advertisement):
+                self.oracle.unadvertised(party, name)
+        for connection in self.network.of(s.client):
+            connection.ends[1].notice(ev.Identified(connection.id, permission))
 
     def _unsubscribe(self, s: st.Unsubscribe) -> None:
         client = self.clients[s.subscriber]
+        if s.name not in client.party.wishes:
+            return  # it was refused
         client.handle(ev.UnsubscribeRequested(s.name))
         self.oracle.unsubscribed(client.party, s.name)
 
@@ -298,6 +330,12 @@ class World:
 
     def _slow(self, s: st.SlowBroker) -> None:
         self.hosts[s.broker].slowness = s.factor
+
+    def _fill(self, s: st.FillStore) -> None:
+        self.hosts[s.broker].notice(ev.StoreFilled(is_full=True))
+
+    def _free(self, s: st.FreeStore) -> None:
+        self.hosts[s.broker].notice(ev.StoreFilled(is_full=False))
 
     def _cut_link(self, s: st.CutLink) -> None:
         self.overlay.cut(s.a, s.b)
@@ -361,7 +399,11 @@ class World:
             host = self.hosts.get(broker)
             return host.life if host is not None and not caller.away else None
 
-        self.network.dial(caller, find, broker, self.client_latency_s)
+        def identify(life: Actor, connection: int) -> None:
+            if caller.permission is not None:
+                life.notice(ev.Identified(connection, caller.permission))
+
+        self.network.dial(caller, find, broker, self.client_latency_s, identify)
 
     # --- what hosts and clients report ----------------------------------------------------------------
 
@@ -400,23 +442,34 @@ class World:
     def told(self, client: SimulatedClient, tell: Tell) -> None:
         """A client tells its application something."""
         if tell.what == "attached" and not tell.reason:
+            if client.machine.config.durable and not client.machine.is_new:
+                return  # taken over: all that was promised holds
             # A new session. What was on the way to an old one is gone.
-            self.void(client)
+            self.settling.void(client)
             if client.machine.published:
                 self.oracle.not_accepted_after(client.party.publisher, client.machine.accepted)
         elif tell.what == "dropped":
-            self.void(client)
+            self.settling.void(client)
         elif tell.what == "ended" and not client.gone:
             # Its broker gave it up. An application that cares begins anew.
-            self.void(client)
+            self.settling.void(client)
             self.clock.after(BEGIN_ANEW_S, client.handle, ev.AttachRequested(client.machine.broker))
         elif tell.what == "settled":
             self.oracle.in_place(client.asked_for(tell.about))
         elif tell.what == "refused" and client.asked_for(tell.about):
-            self.clock.after(BEGIN_ANEW_S, self._find_out, client)  # too much waits for a neighbour
+            self.clock.after(
+                BEGIN_ANEW_S, self.settling.find_out, client
+            )  # too much waits for a neighbour
         elif tell.what == "refused" and ":" in tell.about:
             publisher, _, sequence = tell.about.rpartition(":")
-            self.oracle.refused(publisher, int(sequence), tell.reason)
+            if client.permission is not None or "store" in tell.reason:
+                self.oracle.not_accepted(publisher, int(sequence))
+            else:
+                self.oracle.refused(publisher, int(sequence), tell.reason)
+        elif tell.what == "refused" and client.permission is not None:
+            name = client.give_up(tell.about)
+            if name in client.party.wishes:
+                self.oracle.unsubscribed(client.party, name)
 
     def said(self, who: str, connection_id: int, parcel: Parcel) -> None:
         """For the storybook, if one is kept."""
@@ -456,82 +509,6 @@ class World:
     def parties(self) -> Iterable[Party]:
         return self._parties.values()
 
-    # --- when things have settled ---------------------------------------------------------------------
-
-    def void(self, client: SimulatedClient) -> None:
-        """Nothing that was promised to it holds."""
-        self.oracle.forgive(client.party.wishes.values())
-        self.oracle.unsettle([client.party])
-        # Not at once: it is still at work.
-        self.clock.after(0.0, self._find_out, client)
-
-    def _find_out(self, client: SimulatedClient) -> None:
-        """When what a client wants is in place: it asks, or we look."""
-        if self.settings.asking:
-            client.ask()
-        else:
-            self._probe_soon()
-
-    def _probe_soon(self) -> None:
-        if not self._probing:
-            self._probing = True
-            self.clock.after(PROBE_S, self._probe)
-
-    def _probe(self) -> None:
-        self._probing = False
-        fresh, asking = self.overlay.has_fresh, self.settings.asking
-        if (fresh or not asking) and self.control_is_quiet():
-            # Withdrawals travel with data, and a broker waits for them if it knows two ways.
-            if fresh and not self._withdrawals_are_left():
-                self.overlay.known()
-                self._set_connected()
-            if not asking:
-                self.oracle.settle(self._has_reached_its_broker)
-        if self.overlay.has_fresh or (self.oracle.unsettled and not asking):
-            self._probe_soon()
-
-    def control_is_quiet(self) -> bool:
-        """Every link is up, and nobody has anything of the control class left to say to a neighbour."""
-        for a, b in self.overlay.links():
-            lives = self.hosts[a].life, self.hosts[b].life
-            if lives[0] is None or lives[1] is None:
-                return False
-            here, there = lives[0].machine.links.get(b), lives[1].machine.links.get(a)
-            if here is None or there is None or here.away or there.away:
-                return False
-            if here.channel.control.sent != there.channel.control.received:
-                return False
-            if there.channel.control.sent != here.channel.control.received:
-                return False
-        return True
-
-    def _withdrawals_are_left(self) -> bool:
-        """Whether any broker has an entry that is being withdrawn from it."""
-        lives = [host.life for host in self.hosts.values() if host.life is not None]
-        return any(
-            life.machine.routing.spare_entries
-            or any(
-                type(frame.message) is Unadvertise
-                for link in life.machine.links.values()
-                for frame in link.channel.data.outbox
-            )
-            for life in lives
-        )
-
-    def _has_reached_its_broker(self, name: str) -> bool:
-        machine = self.clients[name].machine
-        host = self.hosts.get(machine.broker)
-        if machine.state != "attached" or machine.moving:
-            return False
-        if host is None or host.life is None:
-            return False
-        session = host.life.machine.sessions.get(machine.session)
-        return (
-            session is not None
-            and not session.ending
-            and session.channel.control.received == machine.channel.control.sent
-        )
-
 
 DO: dict[type[st.Statement], Any] = {
     st.AddBroker: World._add_broker,
@@ -550,10 +527,15 @@ DO: dict[type[st.Statement], Any] = {
     st.Subscribe: World._subscribe,
     st.Unsubscribe: World._unsubscribe,
     st.RemoveSubscriber: World._remove_subscriber,
+    st.AddDurableSubscriber: World._add_durable_subscriber,
+    st.RestartSubscriber: World._restart_subscriber,
+    st.PermitClient: World._permit,
     st.RedirectClient: World._redirect_client,
     st.CrashBroker: World._crash,
     st.RestartBroker: World._restart,
     st.SlowBroker: World._slow,
+    st.FillStore: World._fill,
+    st.FreeStore: World._free,
     st.CutLink: World._cut_link,
     st.HealLink: World._heal_link,
     st.DelayLink: World._delay_link,

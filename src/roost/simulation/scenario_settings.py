@@ -1,0 +1,87 @@
+"""The settings of random scenarios, by profile."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+
+from roost.simulation.settings import Settings
+
+MOVES = "moves"
+EDGES = "edges"
+# Longer than a word takes to cross the federation: slow stores, slow links, and a spike of delay on the way.
+GRACE_S = 12.0
+EDGE_GRACE_S = 4.0
+OPTIMISERS = (
+    "none",
+    "none",
+    "pop",
+    "grape-load100",
+    "grape-load40",
+    "grape-delay100",
+    "grape-delay1",
+)
+
+
+def settings_of(seed: int, profile: str, draws: random.Random) -> Settings:
+    settings = _settings_of_all(seed, profile, draws)
+    if profile == MOVES:
+        return _settings_of_moves(settings, draws)
+    return _settings_of_edges(settings, draws) if profile == EDGES else settings
+
+
+def _settings_of_all(seed: int, profile: str, r: random.Random) -> Settings:
+    # Optimisers that hurry: the events of a scenario are few.
+    optimiser = random.Random(f"{seed}/{profile}/optimiser")
+    return Settings(
+        optimiser=optimiser.choice(OPTIMISERS),
+        traces=optimiser.choice([1, 3, 10]),
+        moves_subscribers=optimiser.random() < 0.5,
+        moves_must_pay=optimiser.random() < 0.1,
+        routing="flooding" if r.random() < 0.25 else "advertisement",
+        covering=r.random() < 0.75,
+        advertisement_covering=r.random() < 0.4,
+        durability=r.random() < 0.65,
+        commit_ms=r.choice([0.0, 2.0, 50.0, 400.0]),
+        linger_s=r.choice([2.0, 10.0, 60.0]),
+        ack_delay_s=r.choice([0.0, 0.05, 1.0]),
+        client_latency_ms=r.choice([0.0, 1.0, 20.0]),
+        link_latency_ms=r.choice([0.0, 5.0, 50.0]),
+        link_outbox_max=r.choice([8, 100_000, 100_000]),
+        load_period_s=5.0,
+        # In some, what waits for a client that is away is more than is kept.
+        session_outbox_max=optimiser.choice([4, 100_000, 100_000, 100_000]),
+        session_outbox_policy=optimiser.choice(["drop", "end"]),
+        asking=True,
+        absence_grace_s=GRACE_S,
+    )
+
+
+def _settings_of_moves(settings: Settings, r: random.Random) -> Settings:
+    """Mostly those in which advertisements can migrate, and a move is over before long."""
+    return msgspec.structs.replace(
+        settings,
+        optimiser="none",
+        routing="flooding" if r.random() < 0.05 else "advertisement",
+        advertisement_covering=r.random() < 0.1,
+        commit_ms=r.choice([0.0, 2.0, 20.0]),
+        client_latency_ms=r.choice([0.0, 1.0, 10.0]),
+        link_latency_ms=r.choice([0.0, 2.0, 20.0]),
+        # All that changes while a broker is down: above the bound its links would begin anew.
+        link_outbox_max=r.choice([1_000, 100_000]),
+    )
+
+
+def _settings_of_edges(settings: Settings, r: random.Random) -> Settings:
+    """A word crosses the federation within the time of grace, and nobody's session ends."""
+    return msgspec.structs.replace(
+        settings,
+        durability=r.random() < 0.9,
+        commit_ms=r.choice([0.0, 2.0, 20.0]),
+        client_latency_ms=r.choice([0.0, 1.0, 10.0]),
+        link_latency_ms=r.choice([0.0, 2.0, 20.0]),
+        link_outbox_max=r.choice([20, 1_000, 100_000]),
+        linger_s=60.0,
+        absence_grace_s=EDGE_GRACE_S,
+    )
