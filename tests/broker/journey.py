@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from roost.broker import events as ev
 from roost.broker.client import Client
 from roost.broker.config import ClientConfig
+from roost.broker.core import Broker
 from roost.broker.messages import (
     EndSession,
     HandOver,
@@ -35,6 +36,7 @@ from roost.broker.messages import (
     Settle,
     Settled,
 )
+from roost.broker.migrating import Migrating
 from tests.broker.kit import STEPS_MAX, Edge, Federation, Said
 
 FIGURE_1: tuple[Edge, ...] = (
@@ -61,6 +63,12 @@ LONG_S = 200.0
 # A client gives up a move that takes longer.
 MOVE_S = ClientConfig(client="", session="").move_timeout_s
 TOO_LONG = f"it took more than {MOVE_S:g} s"
+
+
+def migrating(broker: Broker) -> Migrating:
+    """Where advertisements are routed by, they migrate."""
+    assert broker.migrating is not None
+    return broker.migrating
 
 
 class Incident(NamedTuple):
@@ -167,8 +175,8 @@ class Journey:
         federation.check_tables()
         federation.check_quiet()
         for name, broker in federation.brokers.items():
-            assert broker.routing.expected_entries == 0, name
-            assert broker.routing.spare_entries == 0, name
+            assert broker.router.expected_entries == 0, name
+            assert broker.router.spare_entries == 0, name
             for session in broker.sessions.values():
                 client = federation.clients[session.client]
                 assert (client.session, client.broker) == (session.name, name), "left behind"

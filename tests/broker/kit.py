@@ -417,7 +417,7 @@ class Federation:
 
     def table(self, broker: str, kind: str = "subscriptions") -> dict[str, str]:
         """A routing table: id -> where it came from."""
-        entries = getattr(self.brokers[broker].routing, kind).values()
+        entries = getattr(self.brokers[broker].router, kind).values()
         return {e.id: e.hop.client if e.hop.is_session else e.hop.name for e in entries}
 
     def show(self) -> str:
@@ -425,7 +425,7 @@ class Federation:
         lines = []
         for name, broker in self.brokers.items():
             for kind in ("advertisements", "subscriptions"):
-                for entry in getattr(broker.routing, kind).values():
+                for entry in getattr(broker.router, kind).values():
                     hop = entry.hop.name
                     lines.append(f"{name:>6}  {kind[:3]}  {entry.id:<8} {hop:<10} {entry.interest}")
         return "\n".join(lines)
@@ -445,8 +445,8 @@ class Federation:
                 )
         for name, broker in self.brokers.items():
             hops = [*broker.links.values(), *broker.sessions.values()]
-            assert len(broker.routing.subscriptions) == sum(len(h.subscriptions) for h in hops)
-            assert len(broker.routing.advertisements) == sum(len(h.advertisements) for h in hops)
+            assert len(broker.router.subscriptions) == sum(len(h.subscriptions) for h in hops)
+            assert len(broker.router.advertisements) == sum(len(h.advertisements) for h in hops)
             for kind in ("subscriptions", "advertisements"):
                 here = [
                     e.interest for h in broker.sessions.values() for e in getattr(h, kind).values()

@@ -167,7 +167,7 @@ def test_everything_is_wanted_only_while_somebody_is_away() -> None:
     assert not [w for w in federation.between("B1", "B2", Wants) if w.path]  # type: ignore[attr-defined]
     heal(federation, "B3", "B4")
     assert federation.between("B2", "B1", Wants)[-1].path == ()  # type: ignore[attr-defined]
-    assert not any(broker.routing.greedy for broker in federation.brokers.values())
+    assert not any(broker.router.greedy for broker in federation.brokers.values())
 
 
 def test_in_a_circle_nobody_takes_its_own_word_for_anothers() -> None:
@@ -179,7 +179,7 @@ def test_in_a_circle_nobody_takes_its_own_word_for_anothers() -> None:
     federation.settle()
     federation.advance(60.0)
     federation.settle()
-    assert not any(broker.routing.greedy for broker in federation.brokers.values())
+    assert not any(broker.router.greedy for broker in federation.brokers.values())
 
 
 def test_what_nobody_asked_for_is_kept_up_to_a_bound() -> None:

@@ -32,12 +32,12 @@ def chain(**config: Any) -> Federation:
 
 def memory(broker: Broker) -> dict[str, object]:
     """All that a crash must not change."""
-    routing = broker.routing
+    routing = broker.router
     subscriptions = {e.handle: e.id for e in routing.subscriptions.values()}
     advertisements = {e.handle: e.id for e in routing.advertisements.values()}
     peers: list[Any] = [*broker.links.values(), *broker.sessions.values()]
     return {
-        "incarnation": broker.incarnation,
+        "incarnation": broker.identity.incarnation,
         "subscriptions": {e.id: (*e.hop.key, e.interest) for e in routing.subscriptions.values()},
         "advertisements": {
             e.id: (*e.hop.key, e.interest, e.announcement) for e in routing.advertisements.values()
@@ -67,7 +67,7 @@ def memory(broker: Broker) -> dict[str, object]:
             ]
             for peer in peers
         },
-        "drains": (broker.drains, len(broker.draining)),
+        "drains": (broker.draining._begun, len(broker.draining)),
     }
 
 
@@ -441,11 +441,11 @@ def test_what_was_dropped_is_told_after_a_crash() -> None:
     for i in range(1, 6):
         federation.publish("pub", a=i)
     federation.settle()
-    assert federation.brokers["B1"].unheard == 3
+    assert federation.brokers["B1"].node.hosted.unheard == 3
     federation.crash("B1", keep_store=True)
     federation.settle()
     federation.start("B1")
-    assert federation.brokers["B1"].unheard == 3
+    assert federation.brokers["B1"].node.hosted.unheard == 3
     federation.severed.clear()
     federation.advance(60.0)
     federation.settle()

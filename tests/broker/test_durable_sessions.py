@@ -85,7 +85,7 @@ def test_a_durable_session_waits_longer() -> None:
     assert list(federation.brokers["B2"].sessions) == ["durable/orders"]
     federation.advance(60.0)
     assert not federation.brokers["B2"].sessions
-    assert not federation.brokers["B2"].routing.subscriptions
+    assert not federation.brokers["B2"].router.subscriptions
 
 
 def test_a_process_that_was_taken_over_is_told_so() -> None:

@@ -52,7 +52,7 @@ def test_control_goes_on_to_a_neighbour_that_does_not_read() -> None:
     federation.publish("pub", a=1)
     federation.advertise("pub", "b present")
     federation.settle()
-    assert len(federation.brokers["B2"].routing.advertisements) == 2
+    assert len(federation.brokers["B2"].router.advertisements) == 2
     assert federation.got("sub") == []
 
 

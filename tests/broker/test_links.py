@@ -185,7 +185,7 @@ def test_what_had_arrived_without_an_acknowledgement_is_passed_over() -> None:
     federation.advance(1.0)
     federation.settle()
     assert federation.got("sub") == [id_]
-    assert federation.brokers["B3"].duplicates == 0
+    assert federation.brokers["B3"].exchange.duplicates == 0
     federation.advance(10.0)
     federation.check_quiet()
 
@@ -241,13 +241,13 @@ def test_an_event_that_comes_a_second_time_is_known_by_its_number() -> None:
     federation.settle()
     (copy,) = federation.between("B2", "B3", Publication)
     b2 = federation.brokers["B2"]
-    b2.tell(b2.links["B3"], copy)
+    b2.node.flow.tell(b2.links["B3"], copy)
     federation.cut("B2", "B3")
     federation.advance(1.0)
     federation.hold_data.clear()
     federation.settle()
     assert federation.got("sub") == ["pub:1"]
-    assert federation.brokers["B3"].duplicates == 1
+    assert federation.brokers["B3"].exchange.duplicates == 1
     assert federation.clients["sub"].duplicates == 0
 
 
@@ -399,9 +399,9 @@ def test_a_withdrawal_says_which_announcement_it_means() -> None:
         frame = Frame(CONTROL, number, Advertise("x", advertisement, "a test", number))
         machine.handle(ev.Received(7, (frame,)), 0.0)
     machine.handle(ev.Received(7, (Frame(DATA, 1, Unadvertise("x", "a test", 1)),)), 0.0)
-    assert "x" in machine.routing.advertisements
+    assert "x" in machine.router.advertisements
     machine.handle(ev.Received(7, (Frame(DATA, 2, Unadvertise("x", "a test", 2)),)), 0.0)
-    assert "x" not in machine.routing.advertisements
+    assert "x" not in machine.router.advertisements
 
 
 @pytest.mark.parametrize("durable", [False, True])

@@ -55,7 +55,7 @@ def test_a_link_that_closes_a_circle_is_refused(edge: Edge) -> None:
     ids = [federation.publish("pub", a=i) for i in (1, 2, 3)]
     federation.settle()
     assert federation.got("sub") == ids
-    assert not any(broker.routing.greedy for broker in federation.brokers.values())
+    assert not any(broker.router.greedy for broker in federation.brokers.values())
 
 
 def test_it_comes_up_when_the_circle_is_open() -> None:
@@ -110,9 +110,9 @@ def test_two_brokers_of_one_name() -> None:
     """B1 is at both ends of a chain, as two brokers would be that were started with one name."""
     federation = Federation(("B1", "B2"), ("B2", "B3"), members=True)
     twin = Federation(("B3", "B1"), members=True, start=False)
-    hello = twin.brokers["B1"].linking._hello(twin.brokers["B1"].links["B3"])
+    hello = twin.brokers["B1"].node.linked._hello(twin.brokers["B1"].links["B3"])
     objection = federation.brokers["B3"].membership.objection_to(
-        federation.brokers["B3"].linking.new("B1", dials=False)
+        federation.brokers["B3"].node.linked.new("B1", dials=False)
     )
     assert hello.broker == "B1"
     assert "two brokers called B1" in objection

@@ -42,6 +42,7 @@ from tests.broker.journey import (
     TARGET,
     TOO_LONG,
     Journey,
+    migrating,
 )
 from tests.broker.kit import Edge, Federation
 
@@ -211,7 +212,7 @@ def test_nothing_is_lost_doubled_or_reordered(held: Edge | None) -> None:
     for n in range(1, sum(SUBSCRIBERS.values()) + 1):
         assert federation.got(f"S{n}") == ids
         assert federation.clients[f"S{n}"].duplicates == 0
-    assert not any(broker.duplicates for broker in federation.brokers.values())
+    assert not any(broker.exchange.duplicates for broker in federation.brokers.values())
 
 
 def test_the_publisher_pauses_for_one_way_along_the_path() -> None:
@@ -256,7 +257,7 @@ def stays(federation: Federation, reason: str) -> None:
     assert tell == do.Tell("stays", TARGET, reason)
     federation.check_tables()
     for broker in federation.brokers.values():
-        assert broker.routing.expected_entries == 0
+        assert broker.router.expected_entries == 0
     before = len(federation.got("SB7"))
     id_ = federation.publish("P", a=1)
     federation.settle()
@@ -413,7 +414,7 @@ def test_nobody_migrates_what_is_not_his() -> None:
     federation.settle()
     since = len(federation.said)
     session = federation.brokers[TARGET].sessions["eve-session.0"]
-    federation.brokers[TARGET].migrating.begin(session, Migrate(("P/1",), "eve"))
+    migrating(federation.brokers[TARGET]).begin(session, Migrate(("P/1",), "eve"))
     federation.settle()
     assert not between_brokers(federation, since)
     assert [m.message for m in session.channel.control.outbox] == [
@@ -427,9 +428,9 @@ def test_the_source_looks_whose_it_is() -> None:
     since = len(federation.said)
     link = federation.brokers[SOURCE].links["B5"]
     not_his = MigrationUpdate("eve", ("P/1",), (TARGET, "B5"), "eve", link.number + 1)
-    federation.brokers[SOURCE].migrating.update(link, not_his)
+    migrating(federation.brokers[SOURCE]).update(link, not_his)
     federation.settle()
-    (entry,) = federation.brokers[SOURCE].routing.advertisements.values()
+    (entry,) = federation.brokers[SOURCE].router.advertisements.values()
     assert entry.next is None
     assert not federation.between(SOURCE, "P", PausePlease, since=since)
     # And the owner can, after as before.
@@ -444,7 +445,7 @@ def test_the_source_looks_whose_it_is() -> None:
 def test_what_is_not_known_does_not_migrate(ids: tuple[str, ...]) -> None:
     federation = figure_1()
     session = federation.brokers[SOURCE].sessions["P-session.0"]
-    federation.brokers[SOURCE].migrating.begin(session, Migrate(ids, "a test"))
+    migrating(federation.brokers[SOURCE]).begin(session, Migrate(ids, "a test"))
     assert [m.message for m in session.channel.control.outbox] == [
         MigrationFailed("not all of these advertisements are known here")
     ]
@@ -453,7 +454,7 @@ def test_what_is_not_known_does_not_migrate(ids: tuple[str, ...]) -> None:
 def test_what_is_here_already_does_not_migrate() -> None:
     federation = figure_1()
     session = federation.brokers[SOURCE].sessions["P-session.0"]
-    federation.brokers[SOURCE].migrating.begin(session, Migrate(("P/1",), "a test"))
+    migrating(federation.brokers[SOURCE]).begin(session, Migrate(("P/1",), "a test"))
     assert [m.message for m in session.channel.control.outbox] == [
         MigrationFailed("these advertisements are not all at one other broker")
     ]
@@ -462,7 +463,7 @@ def test_what_is_here_already_does_not_migrate() -> None:
 def test_who_pauses_without_being_asked_is_told_so() -> None:
     federation = figure_1()
     session = federation.brokers[SOURCE].sessions["P-session.0"]
-    federation.brokers[SOURCE].migrating.paused(session, Paused("a test"))
+    migrating(federation.brokers[SOURCE]).paused(session, Paused("a test"))
     assert [m.message for m in session.channel.control.outbox] == [
         MigrationFailed("the way to the target is gone")
     ]
@@ -474,7 +475,7 @@ def test_a_token_that_nobody_expects_is_sent_back() -> None:
     link = federation.brokers["B5"].links["B1"]
     since = len(federation.said)
     complete = MigrationComplete("P", ("P/1",), "a test", 7)
-    federation.brokers["B5"].migrating.complete(link, complete)
+    migrating(federation.brokers["B5"]).complete(link, complete)
     assert "P/1" not in federation.table("B5", "advertisements")
     waiting = [frame.message for frame in link.channel.data.outbox]
     assert Unadvertise("P/1", "a test", 7) in waiting
@@ -487,7 +488,7 @@ def test_the_update_of_what_has_been_withdrawn_is_no_matter() -> None:
     before = federation.show()
     since = len(federation.said)
     update = MigrationUpdate("P", ("P/9",), ("B6", "B5"), "a test", 7)
-    federation.brokers["B1"].migrating.update(link, update)
+    migrating(federation.brokers["B1"]).update(link, update)
     federation.settle()
     assert federation.show() == before
     assert not between_brokers(federation, since)
@@ -498,7 +499,7 @@ def test_an_advertisement_is_what_it_says() -> None:
     federation = figure_1()
     federation.redirect("P", TARGET)
     federation.settle()
-    entry = federation.brokers[TARGET].routing.advertisements["P/1"]
+    entry = federation.brokers[TARGET].router.advertisements["P/1"]
     assert entry.interest == parse_advertisement("a > 0")
     assert not federation.between("P", TARGET, Advertise)
     assert not federation.between("B1", "B5", Marker)

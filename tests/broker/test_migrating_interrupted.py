@@ -162,10 +162,10 @@ def gone(journey: Journey) -> None:
     """Nothing of P is left, wherever it was."""
     journey.federation.advance(100.0)  # nobody waits longer than that
     for broker in journey.federation.brokers.values():
-        advertisers = {e.id.partition("/")[0] for e in broker.routing.advertisements.values()}
+        advertisers = {e.id.partition("/")[0] for e in broker.router.advertisements.values()}
         assert "P" not in advertisers
         assert "P" not in {session.client for session in broker.sessions.values()}
-        assert broker.routing.expected_entries == 0
+        assert broker.router.expected_entries == 0
 
 
 def back_after_all(journey: Journey) -> None:

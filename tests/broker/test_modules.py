@@ -323,7 +323,7 @@ def test_after_a_restart_its_numbers_are_not_taken_for_old_ones(durable: bool) -
     heard = federation.counters["B3"].reports
     assert [sequence for _, sequence, _ in heard] == [1, 2, 3, 1]
     assert heard[-1][0] != heard[0][0]
-    assert federation.brokers["B3"].duplicates == 0
+    assert federation.brokers["B3"].exchange.duplicates == 0
     # What its former self had asked for is gone.
     for broker in federation.brokers:
         for kind in ("subscriptions", "advertisements"):

@@ -38,9 +38,9 @@ def asked(names: Sequence[str] = NAMES) -> tuple[Federation, Curious]:
     federation.client("P", "B1")
     federation.advertise("P", "a > 0")
     federation.settle()
-    federation.brokers["B1"]._commands = []
+    federation.brokers["B1"].node.work.commands = []
     assert curious.around.probe("P", names)
-    federation._execute("B1", federation.brokers["B1"]._commands)
+    federation._execute("B1", federation.brokers["B1"].node.work.commands)
     return federation, curious
 
 
@@ -94,9 +94,9 @@ def test_who_asks_again_is_answered_at_once() -> None:
     federation.hold_data.clear()
     for _ in range(3):
         federation.step()
-    federation.brokers["B1"]._commands = []
+    federation.brokers["B1"].node.work.commands = []
     curious.around.probe("P", ["B3"])
-    federation._execute("B1", federation.brokers["B1"]._commands)
+    federation._execute("B1", federation.brokers["B1"].node.work.commands)
     federation.settle()
     assert len(curious.found) == 2
     assert curious.found[-1] == ("P", {"B3": 0.0})

@@ -153,7 +153,7 @@ def test_a_user_has_so_many_subscriptions() -> None:
     desk = Desk(user_subscriptions_max=100)
     eve = session(desk, "eve")
     assert subscribed(eve, 120) == 100
-    assert len(desk.broker.routing.subscriptions) == 100
+    assert len(desk.broker.router.subscriptions) == 100
     bob = session(desk, "bob")
     assert not objection(bob.subscribe("n = 1"))
 

@@ -14,7 +14,7 @@ from roost.broker.messages import (
     Publication,
 )
 from roost.language import Event
-from tests.broker.journey import FIGURE_1, SOURCE, TARGET
+from tests.broker.journey import FIGURE_1, SOURCE, TARGET, migrating
 from tests.broker.kit import Federation
 
 
@@ -34,7 +34,7 @@ def test_a_frame_that_comes_twice_is_passed_over() -> None:
     federation.handle("B2", ev.Received(link, (frames[0], frames[0], frames[1])))
     federation.settle()
     assert federation.got("sub") == ["pub:1", "pub:2"]
-    assert federation.brokers["B2"].duplicates == 0  # it was no publication any more
+    assert federation.brokers["B2"].exchange.duplicates == 0  # it was no publication any more
 
 
 def test_so_many_publishers_are_remembered() -> None:
@@ -48,7 +48,7 @@ def test_so_many_publishers_are_remembered() -> None:
         federation.settle()
     assert federation.got("sub") == ids
     for broker in federation.brokers.values():
-        assert broker._seen == {"p2": 2, "p3": 2}  # the oldest is forgotten
+        assert broker.exchange._seen == {"p2": 2, "p3": 2}  # the oldest is forgotten
 
 
 def test_what_migrates_already_does_not_migrate_twice() -> None:
@@ -61,7 +61,7 @@ def test_what_migrates_already_does_not_migrate_twice() -> None:
         assert federation.step()
     broker = federation.brokers[TARGET]
     (session,) = broker.sessions.values()
-    broker.migrating.begin(session, Migrate(("P/1",), "once more"))
+    migrating(broker).begin(session, Migrate(("P/1",), "once more"))
     assert session.channel.control.outbox[-1].message == MigrationFailed(
         "one of these advertisements is migrating already"
     )

@@ -118,7 +118,7 @@ def test_a_session_has_one_connection() -> None:
     assert do.Send(2, Attached("s", True, 0, 0)) in commands
     subscribe = Subscribe("C/1", parse_subscription("a > 0"), "a test")
     assert desk.say(1, subscribe) == []
-    assert not desk.broker.routing.subscriptions
+    assert not desk.broker.router.subscriptions
     assert desk.broker.handle(ev.ConnectionClosed(1), 0.0) == []
     assert desk.broker.sessions["s"].connection == 2
 
@@ -130,7 +130,7 @@ def test_a_client_that_begins_anew_leaves_its_old_session_behind() -> None:
     commands = desk.attach(2)
     assert do.Close(1, "it was left behind") in commands
     assert do.Send(2, Attached("s", False, 0, 0, is_new=True)) in commands
-    assert not desk.broker.routing.subscriptions
+    assert not desk.broker.router.subscriptions
 
 
 def test_resuming_brings_what_was_missed_in_order() -> None:
@@ -156,7 +156,7 @@ def test_a_client_that_stays_away_too_long_is_forgotten() -> None:
     federation.advance(2.0)
     assert not federation.brokers["B3"].sessions
     assert not any(federation.table(broker) for broker in federation.brokers)
-    assert federation.brokers["B3"].unheard == 1
+    assert federation.brokers["B3"].node.hosted.unheard == 1
     federation.severed.clear()
     federation.advance(1.0)
     federation.check_tables()  # it says again what it wants
@@ -241,7 +241,7 @@ def test_an_id_in_use_is_refused() -> None:
     ):
         assert desk.say(1, message) == []
         assert desk.say(2, message) == [Refused("x", "the id 'x' is in use")]
-    assert desk.broker.routing.subscriptions["x"].hop is desk.broker.sessions["s"]
+    assert desk.broker.router.subscriptions["x"].hop is desk.broker.sessions["s"]
 
 
 def test_what_only_brokers_say_is_a_breach_of_protocol() -> None:
@@ -458,7 +458,7 @@ def test_a_full_session_drops_and_tells_how_many() -> None:
     federation.cut("sub", "B3")
     ids = [federation.publish("pub", a=i) for i in (1, 2, 3, 4, 5)]
     federation.settle()
-    assert federation.brokers["B3"].unheard == 3
+    assert federation.brokers["B3"].node.hosted.unheard == 3
     federation.advance(1.0)
     assert federation.got("sub") == ids[:2]
     ids.append(federation.publish("pub", a=6))

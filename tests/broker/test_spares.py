@@ -97,7 +97,7 @@ def rewired(kind: str) -> Federation:
     federation.join("B3", "B1")
     federation.settle()
     assert federation.table("B1", kind)["far/1"] == "B2"
-    assert federation.brokers["B1"].routing.spare_entries == 1
+    assert federation.brokers["B1"].router.spare_entries == 1
     return federation
 
 
@@ -117,11 +117,11 @@ def test_the_second_takes_the_place_of_the_first(kind: str, restarts: int) -> No
     federation = rewired(kind)
     for _ in range(restarts):
         federation.restart("B1", keep_store=True)
-        assert federation.brokers["B1"].routing.spare_entries == 1
+        assert federation.brokers["B1"].router.spare_entries == 1
     federation.severed.clear()
     federation.advance(40.0)
     assert federation.table("B1", kind)["far/1"] == "B3"
-    assert federation.brokers["B1"].routing.spare_entries == 0
+    assert federation.brokers["B1"].router.spare_entries == 0
     assert not [key for key in federation.stores["B1"] if key[0] == "spare"]
     published(federation, kind)
     federation.check_tables()
@@ -132,7 +132,7 @@ def test_the_second_takes_the_place_of_the_first(kind: str, restarts: int) -> No
 def test_it_goes_with_the_side_that_it_came_from(kind: str, restarts: int) -> None:
     federation = rewired(kind)
     federation.part("B3", "B1")
-    assert federation.brokers["B1"].routing.spare_entries == 0
+    assert federation.brokers["B1"].router.spare_entries == 0
     assert not [key for key in federation.stores["B1"] if key[0] == "spare"]
     if restarts:
         federation.restart("B1", keep_store=True)
@@ -150,7 +150,7 @@ def test_it_goes_when_it_is_withdrawn(kind: str) -> None:
     else:
         federation.handle("far", ev.UnadvertiseRequested("a present"))
     federation.advance(40.0)
-    assert federation.brokers["B1"].routing.spare_entries == 0
+    assert federation.brokers["B1"].router.spare_entries == 0
     federation.restart("B1", keep_store=True)
     federation.severed.clear()
     federation.advance(40.0)

@@ -50,7 +50,7 @@ def test_for_programs(roost: Roost, live: Live) -> None:
 
 
 def test_what_operators_should_know(roost: Roost, live: Live) -> None:
-    live.servers[0].shell.machine.store_is_full = True
+    live.servers[0].shell.machine.node.hosted.store_is_full = True
     try:
         ran = roost("status", *live.options)
         assert ran.code == 0  # it does all it can
@@ -58,7 +58,7 @@ def test_what_operators_should_know(roost: Roost, live: Live) -> None:
         found = roost("status", "--json", *live.options).json["brokers"][0]["warnings"]
         assert [each["what"] for each in found] == ["store full"]
     finally:
-        live.servers[0].shell.machine.store_is_full = False
+        live.servers[0].shell.machine.node.hosted.store_is_full = False
 
 
 def test_one_that_does_not_answer(roost: Roost, live: Live) -> None:

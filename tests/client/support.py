@@ -113,6 +113,6 @@ def refuses(server: BrokerServer, client: str, request: str, reason: str) -> Non
     shell = server.shell
     for session in shell.machine.sessions.values():
         if session.client == client:
-            shell.machine._commands = []
-            shell.machine.tell(session, Refused(request, reason))
-            shell.execute(shell.machine._commands)
+            shell.machine.node.work.commands = []
+            shell.machine.node.flow.tell(session, Refused(request, reason))
+            shell.execute(shell.machine.node.work.commands)

@@ -16,7 +16,7 @@ import pytest
 
 import roost
 from roost.broker.events import LinkAdded
-from roost.broker.hosting import Hosting
+from roost.broker.requests import Requests
 from roost.client import (
     Client,
     Closed,
@@ -280,7 +280,7 @@ async def test_bad_filters_and_events_raise_at_once() -> None:
 @in_loop
 async def test_advertisements_follow_from_what_is_published(kind: Kind) -> None:
     async with broker(kind) as (url, shell), connect(url) as client:
-        known = shell.machine.routing.advertisements
+        known = shell.machine.router.advertisements
         for n in range(10):
             await client.publish({"class": "STOCK", "n": n})
             await client.publish({"n": n, "class": "STOCK"})
@@ -311,7 +311,7 @@ async def test_very_many_shapes() -> None:
 async def test_advertising_oneself(kind: Kind) -> None:
     async with broker(kind) as (url, shell), connect(url) as client:
         advertised = await client.advertise("class = 'STOCK'")
-        assert len(shell.machine.routing.advertisements) == 1
+        assert len(shell.machine.router.advertisements) == 1
         await client.publish({"class": "STOCK"})
         await client.flush()
         await client.publish({"class": "NEWS"})
@@ -325,7 +325,7 @@ async def test_advertising_oneself(kind: Kind) -> None:
         await client.publish({"class": "STOCK"})
         with pytest.raises(Refused):
             await client.flush()
-        assert not shell.machine.routing.advertisements
+        assert not shell.machine.router.advertisements
 
 
 @in_loop
@@ -365,7 +365,7 @@ async def test_a_neighbour_that_is_away_delays_nobody() -> None:
 @in_loop
 async def test_events_do_not_wait_for_their_advertisement(monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers presume that they are wanted until all have answered; see `roost.broker.absence`."""
-    monkeypatch.setattr(Hosting, "settles", lambda *_: None)
+    monkeypatch.setattr(Requests, "settles", lambda *_: None)
     async with serving() as server, connect(url_of(server), timeout_s=0.5) as client:
         subscription = client.subscribe("n > 0")
         with pytest.raises(NotInTime, match="'n > 0' is not in place after 0"):
@@ -380,7 +380,7 @@ async def test_events_do_not_wait_for_their_advertisement(monkeypatch: pytest.Mo
 async def test_a_broker_of_the_version_before_delays_the_first_event_only_so_long(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Hosting, "settles", lambda *_: None)
+    monkeypatch.setattr(Requests, "settles", lambda *_: None)
     async with (
         serving() as server,
         connect(url_of(server), settle_s=0.2, timeout_s=0.5) as client,
@@ -417,18 +417,18 @@ async def test_refusals_are_raised_where_somebody_is() -> None:
         # Of a subscription: by `ready`, and reading.
         subscription = client.subscribe("n > 5")
         await client.flush()
-        (id_,) = server.shell.machine.routing.subscriptions
+        (id_,) = server.shell.machine.router.subscriptions
         refuses(server, client.name, id_, "not any more")
         with pytest.raises(Refused, match="the subscription to 'n > 5' was refused: not any more"):
             await subscription.get()
         with pytest.raises(Refused):
             await subscription.ready()
-        await until(lambda: not server.shell.machine.routing.subscriptions)
+        await until(lambda: not server.shell.machine.router.subscriptions)
 
         # Of an advertisement that had been accepted: by what it covered.
-        (id_,) = server.shell.machine.routing.advertisements
+        (id_,) = server.shell.machine.router.advertisements
         refuses(server, client.name, id_, "nor this")
-        await until(lambda: not server.shell.machine.routing.advertisements)
+        await until(lambda: not server.shell.machine.router.advertisements)
         await client.publish({"n": 3})
         with pytest.raises(Refused, match="no advertisement"):
             await client.flush()
@@ -559,8 +559,8 @@ async def test_leaving_leaves_nothing_behind(kind: Kind) -> None:
         await until(lambda: not shell.connections)
         machine = shell.machine
         assert not machine.sessions
-        assert not machine.routing.subscriptions
-        assert not machine.routing.advertisements
+        assert not machine.router.subscriptions
+        assert not machine.router.advertisements
 
 
 @in_loop

@@ -6,13 +6,13 @@ import pytest
 
 from roost.broker.absence import Absence
 from roost.broker.channel import Lane
-from roost.broker.core import Broker
 from roost.broker.draining import Draining
 from roost.broker.flow import Flow
-from roost.broker.hosting import Hosting
-from roost.broker.linking import Linking
-from roost.broker.routing import Routing
+from roost.broker.links import Links
+from roost.broker.router import Flooding
+from roost.broker.sessions import Sessions
 from roost.broker.spares import Spares
+from roost.broker.work import Work
 from roost.simulation.fuzz import fuzz
 from roost.simulation.oracle import Oracle
 from roost.simulation.scenario_settings import EDGES, MOVES
@@ -26,18 +26,18 @@ CORNER_SEEDS = 40
 # takes the place of the first, is there after a crash; a neighbour begins anew, asks, wants everything, is
 # excused.
 CORNERS = (
-    (Hosting, "overflow"),
-    (Hosting, "_take_over"),
-    (Hosting, "permit"),
+    (Sessions, "overflow"),
+    (Sessions, "_take_over"),
+    (Sessions, "permit"),
     (Lane, "replace"),
-    (Broker, "say_instead"),
+    (Work, "say_instead"),
     (Oracle, "_comes_again"),
     (Oracle, "not_accepted"),
-    (Routing, "restore_spare"),
+    (Flooding, "restore_spare"),
     (Flow, "fetched"),
     (Spares, "keep"),
     (Spares, "_take"),
-    (Linking, "_begin"),
+    (Links, "_begin"),
     (Absence, "inquiry"),
     (Absence, "wants"),
     (Draining, "excuse"),

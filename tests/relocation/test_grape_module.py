@@ -384,9 +384,9 @@ def test_a_client_that_does_not_answer_is_waited_for_only_so_long(
 
     def answer() -> None:
         broker = federation.brokers["B1"]
-        broker._commands = []
+        broker.node.work.commands = []
         module_at(federation, "B1").probed("P", dict.fromkeys(AUDIENCE_1, 0.01), federation.now)
-        federation._execute("B1", broker._commands)
+        federation._execute("B1", broker.node.work.commands)
 
     federation.advance(5.0)
     answer()

@@ -220,8 +220,8 @@ def test_clients_may_not_trace() -> None:
 def test_a_note_that_can_not_be_read_ends_the_connection_and_nothing_else(body: bytes) -> None:
     federation = figure_1()
     link = federation.brokers["B2"].links["B1"]
-    federation.brokers["B2"]._commands = []
-    federation.brokers["B2"].tell(link, Note("pop", body, "mischief"))
-    federation._execute("B2", federation.brokers["B2"]._commands)
+    federation.brokers["B2"].node.work.commands = []
+    federation.brokers["B2"].node.flow.tell(link, Note("pop", body, "mischief"))
+    federation._execute("B2", federation.brokers["B2"].node.work.commands)
     federation.settle()
     assert any("a note of B2 can't be read" in why for _, why in federation.closed)

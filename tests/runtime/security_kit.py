@@ -314,7 +314,7 @@ class Victim:
             await settled(peer)
             machine = self._brokers.servers["B0"].shell.machine
             mine = self._brokers.session("B0", session)
-            tables = (machine.routing.subscriptions, machine.routing.advertisements)
+            tables = (machine.router.subscriptions, machine.router.advertisements)
             if not all(id_ in table and table[id_].hop is mine for table in tables):
                 wrong.append(f"{id_} is not hers")
         if with_n:

@@ -17,7 +17,7 @@ import pytest
 import roost
 from roost.broker.commands import StoreKey
 from roost.broker.messages import DATA, Delivery
-from roost.broker.restoring import RESTORED
+from roost.broker.sessions import RESTORED
 from roost.errors import UserError
 from roost.runtime import backup as module
 from roost.runtime.backup import back_up, restore, store_of

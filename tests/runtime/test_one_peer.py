@@ -40,7 +40,7 @@ def test_nothing_is_heard_behind_a_greeting_that_was_refused() -> None:
     greetings = [Attach(version, "eve", "eve", False, 0, 0) for version in (99, PROTOCOL_VERSION)]
     broker.handle(ev.Received(1, greetings), 0.0)
     assert broker.sessions == {}
-    assert broker.peers == {}
+    assert broker.node.peers.on == {}
 
 
 @pytest.mark.parametrize("what", ["refused events", "settled", "farewells"])

@@ -472,11 +472,11 @@ def test_nobody_is_remembered_whose_connection_has_gone(how: str) -> None:
     if how == "logged in too late":
         me.close()
         me.identify(Role().permission())
-        assert desk.broker.permissions == {}
+        assert desk.broker.node.peers.permissions == {}
     else:
         me.attach("eve")
         Caller(desk, Role().permission()).attach("eve")
-        assert len(desk.broker.permissions) == 1
+        assert len(desk.broker.node.peers.permissions) == 1
 
 
 # --- over real sockets ----------------------------------------------------------------------------

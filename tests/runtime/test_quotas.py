@@ -80,7 +80,7 @@ def test_an_abandoned_durable_session_ends_and_no_publisher_is_refused(
             at.server.shell._report = reports
             await publish(writer, reader, 600, 2 * KB)  # kept, they would be more than fits
         assert "gone~durable/news" not in machine.sessions
-        assert not machine.store_is_full
+        assert not machine.node.hosted.store_is_full
         (report,) = (each.args[0] for each in reports.call_args_list)
         assert (report.level, report.what, report.about) == (
             "warning",

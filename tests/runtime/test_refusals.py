@@ -685,7 +685,7 @@ async def test_data_that_was_held_back_stays_ahead_of_what_comes_behind_it(at: L
     await peer.acknowledged()
     (connection,) = (
         at.server._open[id_]
-        for id_, each in at.server.shell.machine.peers.items()
+        for id_, each in at.server.shell.machine.node.peers.on.items()
         if each is at.server.shell.machine.sessions["eve"]
     )
     frames = [

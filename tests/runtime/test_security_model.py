@@ -23,7 +23,8 @@ from unittest import mock
 import pytest
 from msgspec.structs import replace
 
-from roost.broker.core import LINK_MESSAGES, SESSION_MESSAGES
+from roost.broker.config import BrokerConfig
+from roost.broker.core import Broker
 from roost.broker.messages import (
     PROTOCOL_VERSION,
     Ack,
@@ -357,7 +358,7 @@ class Attacker:
 
     def _entries(self, id_: str, subscriptions: bool) -> int:
         """At how many brokers it is known."""
-        routings = [server.shell.machine.routing for server in self._brokers.servers.values()]
+        routings = [server.shell.machine.router for server in self._brokers.servers.values()]
         tables = [r.subscriptions if subscriptions else r.advertisements for r in routings]
         return sum(id_ in table for table in tables)
 
@@ -388,7 +389,7 @@ class Attacker:
     async def _greets(self, case: Case) -> Outcome:
         """As somebody who knows all that the neighbour knows, and has heard all that waits for it."""
         machine = self._brokers.servers[case.at].shell.machine
-        greeting = LinkHello(PROTOCOL_VERSION, case.name, "i", machine.incarnation, 0, 0)
+        greeting = LinkHello(PROTOCOL_VERSION, case.name, "i", machine.identity.incarnation, 0, 0)
         if (case.at, case.name) == ("B0", "N"):
             greeting = self._victim.n_greeting
         link = machine.links.get(case.name)
@@ -549,7 +550,9 @@ def test_the_model_has_all_that_there_is() -> None:
     # Nothing that brokers listen to is left out, except what speaks of a session of one's own.
     spoken = {type(word) for word in BROKERS_WORDS.values()}
     spoken |= {Subscribe, Advertise, Unsubscribe, Unadvertise, Publication, Migrate, EndSession}
-    assert {*LINK_MESSAGES, *SESSION_MESSAGES} - spoken == {Settle, HandOver, Paused, Probed}
+    node = Broker(BrokerConfig(broker="B", incarnation="1")).node
+    heard = {*node._link_messages, *node._session_messages}
+    assert heard - spoken == {Settle, HandOver, Paused, Probed}
 
 
 @pytest.mark.parametrize(

@@ -195,14 +195,14 @@ async def go_on(path: Path, incarnation: str | None) -> None:
     try:
         broker = await start("B0", {"B1": f"127.0.0.1:{far.port}"}, str(path.parent))
         machine = broker.shell.machine
-        assert incarnation in (None, machine.incarnation)
+        assert incarnation in (None, machine.identity.incarnation)
         durable = {name: s.client for name, s in machine.sessions.items() if s.durable}
         assert durable == {
             "durable/archive": "durable~archive",
             "durable/idle": "durable~idle",
             "outbox/orders": "outbox~orders",
         }
-        subscriptions = {id_: str(e.interest) for id_, e in machine.routing.subscriptions.items()}
+        subscriptions = {id_: str(e.interest) for id_, e in machine.router.subscriptions.items()}
         assert subscriptions["durable/archive/events"] == "class = 'STOCK' and volume >= 20"
         assert subscriptions["durable/idle/events"] == "class = 'NOTHING' or volume < 0"
         here, there = (f"roost://127.0.0.1:{server.port}" for server in (broker, far))

@@ -13,19 +13,19 @@ from typing import Any
 import pytest
 
 from roost.broker import attachment as attachment_module
-from roost.broker import core, flow, restoring
+from roost.broker import flow, restoring
 from roost.broker.absence import Absence
+from roost.broker.advertisements import AdvertisementBased
 from roost.broker.attachment import Attachment
 from roost.broker.channel import Channel, Lane
 from roost.broker.client import Client
 from roost.broker.commands import Command, Persist, Send
 from roost.broker.core import Broker
 from roost.broker.draining import Drain, Draining
+from roost.broker.exchange import Exchange
 from roost.broker.flow import Flow
-from roost.broker.hops import Hop, Link, Peer, Session
-from roost.broker.hosting import Hosting
-from roost.broker.journal import Journal
-from roost.broker.linking import Linking
+from roost.broker.hops import Entry, Hop, Link, Peer, Session
+from roost.broker.links import Links
 from roost.broker.messages import (
     CONTROL,
     Ack,
@@ -46,9 +46,13 @@ from roost.broker.messages import (
     priority_of,
 )
 from roost.broker.moving import Move
+from roost.broker.pausing import Pausing
 from roost.broker.permissions import Permission
-from roost.broker.routing import Entry, Routing
+from roost.broker.requests import Requests
+from roost.broker.router import Flooding
+from roost.broker.sessions import Sessions
 from roost.broker.told import Told
+from roost.broker.work import Work
 from roost.language import Interest
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -74,10 +78,10 @@ def bug(plant: Plant) -> Callable[[], AbstractContextManager[None]]:
 @bug
 def withdraws_before_it_announces(patch: pytest.MonkeyPatch) -> None:
     """The unsubscription goes ahead of the subscriptions that it uncovers (001 section 2.1.3)."""
-    original = Routing._say_subscriptions
+    original = Flooding._say_subscriptions
 
     def say(
-        self: Routing, link: Link, add: Sequence[Entry], remove: Sequence[Entry], cause: str
+        self: Flooding, link: Link, add: Sequence[Entry], remove: Sequence[Entry], cause: str
     ) -> None:
         said: list[tuple[Link, Message]] = []
         tell = self._tell
@@ -87,7 +91,7 @@ def withdraws_before_it_announces(patch: pytest.MonkeyPatch) -> None:
         for to, message in sorted(said, key=lambda item: type(item[1]) is not Unsubscribe):
             tell(to, message)
 
-    patch.setattr(Routing, "_say_subscriptions", say)
+    patch.setattr(Flooding, "_say_subscriptions", say)
 
 
 @bug
@@ -133,7 +137,7 @@ def overtakes(patch: pytest.MonkeyPatch, kind: type[Message]) -> None:
     def class_of(message: Message) -> Priority:
         return CONTROL if type(message) is kind else priority_of(message)
 
-    patch.setattr(core, "priority_of", class_of)
+    patch.setattr(flow, "priority_of", class_of)
     patch.setattr(attachment_module, "priority_of", class_of)
 
 
@@ -141,19 +145,18 @@ def overtakes(patch: pytest.MonkeyPatch, kind: type[Message]) -> None:
 def takes_any_withdrawal(patch: pytest.MonkeyPatch) -> None:
     """A late withdrawal undoes a newer announcement: its number is not looked at."""
 
-    def unadvertise(self: Broker, link: Hop, message: Unadvertise) -> None:
-        entry = self.routing.advertisements.get(message.id)
-        if entry is not None and entry.hop is link:
-            self.routing.unadvertise(link, message.id, message.cause, entry.announcement)
+    def unadvertise(self: Broker, hop: Hop, message: Unadvertise) -> None:
+        entry = self.router.advertisements.get(message.id)
+        if entry is not None and entry.hop is hop:
+            self.router.unadvertise(hop, message.id, message.cause, entry.announcement)
 
-    withdrawal: type[Message] = Unadvertise
-    patch.setitem(core.LINK_MESSAGES, withdrawal, unadvertise)
+    patch.setattr(Broker, "_unadvertise", unadvertise)
 
 
 @bug
 def leaves_subscriptions_behind(patch: pytest.MonkeyPatch) -> None:
     """When an advertisement goes, the subscriptions that followed it stay."""
-    patch.setattr(Routing, "_recall", lambda *_: None)
+    patch.setattr(AdvertisementBased, "_recall", lambda *_: None)
 
 
 # --- channels ---------------------------------------------------------------------------------------
@@ -197,12 +200,12 @@ def forgets_what_waited(patch: pytest.MonkeyPatch) -> None:
 def takes_what_came_before(patch: pytest.MonkeyPatch) -> None:
     """No duplicate is known as one. Three lines of defence, each enough alone: the numbers of a channel,
     the watermarks of brokers, and those of clients."""
-    accept, publish, delivered = Lane.accept, Broker.publish, Client.delivered
+    accept, publish, delivered = Lane.accept, Exchange.publish, Client.delivered
 
     def accept_all(self: Lane, sequence: int) -> bool:
         return sequence <= self.received or accept(self, sequence)
 
-    def publish_all(self: Broker, source: Hop, publication: Publication, hops: int) -> None:
+    def publish_all(self: Exchange, source: Hop, publication: Publication, hops: int) -> None:
         self._seen.clear()
         publish(self, source, publication, hops)
 
@@ -211,7 +214,7 @@ def takes_what_came_before(patch: pytest.MonkeyPatch) -> None:
         delivered(self, attachment, delivery, number)
 
     patch.setattr(Lane, "accept", accept_all)
-    patch.setattr(Broker, "publish", publish_all)
+    patch.setattr(Exchange, "publish", publish_all)
     patch.setattr(Client, "delivered", take_all)
 
 
@@ -233,25 +236,27 @@ def acknowledges_one_too_many(patch: pytest.MonkeyPatch) -> None:
 @bug
 def acknowledges_before_it_is_safe(patch: pytest.MonkeyPatch) -> None:
     """Acknowledgements do not wait for the store."""
-    original = Broker._commit
+    original = Work.commit
 
-    def commit(self: Broker, journal: Journal) -> list[Command]:
-        acks = [c for c in self._commands if type(c) is Send and type(c.parcel) is Ack]
-        self._commands = [c for c in self._commands if c not in acks]
-        return [*acks, *original(self, journal)]
+    def commit(self: Work) -> list[Command]:
+        acks = [c for c in self.commands if type(c) is Send and type(c.parcel) is Ack]
+        self.commands = [c for c in self.commands if c not in acks]
+        return [*acks, *original(self)]
 
-    patch.setattr(Broker, "_commit", commit)
+    patch.setattr(Work, "commit", commit)
 
 
 @bug
 def speaks_before_it_is_safe(patch: pytest.MonkeyPatch) -> None:
     """Nothing waits for the store."""
 
-    def commit(self: Broker, journal: Journal) -> list[Command]:
+    def commit(self: Work) -> list[Command]:
+        if self.journal is None:
+            return self.commands
         self._token += 1
-        return [Persist(self._token, journal.take()), *self._commands]
+        return [Persist(self._token, self.journal.take()), *self.commands]
 
-    patch.setattr(Broker, "_commit", commit)
+    patch.setattr(Work, "commit", commit)
 
 
 @bug
@@ -268,7 +273,7 @@ def restores_no_outbox(patch: pytest.MonkeyPatch) -> None:
 @bug
 def restores_nothing_told(patch: pytest.MonkeyPatch) -> None:
     """Back from its store, a broker does not know what its neighbours know."""
-    patch.setattr(Routing, "restore_told", lambda *_: None)
+    patch.setattr(Flooding, "restore_told", lambda *_: None)
 
 
 @bug
@@ -288,36 +293,36 @@ def restores_no_numbers_received(patch: pytest.MonkeyPatch) -> None:
 @bug
 def keeps_what_a_lost_neighbour_said(patch: pytest.MonkeyPatch) -> None:
     """A link that begins anew keeps the entries that it had."""
-    original = Routing.forget
+    original = Flooding.forget
 
-    def forget(self: Routing, hop: Hop, cause: str) -> None:
+    def forget(self: Flooding, hop: Hop, cause: str) -> None:
         if not hop.is_link:
             original(self, hop, cause)
 
-    patch.setattr(Routing, "forget", forget)
+    patch.setattr(Flooding, "forget", forget)
 
 
 @bug
 def forgets_to_unsubscribe_for_the_lost(patch: pytest.MonkeyPatch) -> None:
     """The session of a client that stays away too long goes, and what it asked for stays."""
-    original = Hosting.forget
+    original = Sessions.forget
 
-    def forget(self: Hosting, session: Session, reason: str) -> None:
+    def forget(self: Sessions, session: Session, reason: str) -> None:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(Routing, "forget", lambda *_: None)
+            inner.setattr(Flooding, "forget", lambda *_: None)
             original(self, session, reason)
 
-    patch.setattr(Hosting, "forget", forget)
+    patch.setattr(Sessions, "forget", forget)
 
 
 @bug
 def moves_without_a_drain(patch: pytest.MonkeyPatch) -> None:
     """The first session ends at once, whatever is on the way from there, or to there."""
 
-    def ends(self: Hosting, session: Session, message: HandOver) -> None:
+    def ends(self: Requests, session: Session, message: HandOver) -> None:
         self.ends(session, EndSession(message.cause))
 
-    patch.setattr(Hosting, "hands_over", ends)
+    patch.setattr(Requests, "hands_over", ends)
 
 
 @bug
@@ -347,14 +352,16 @@ def hands_out_what_is_held(patch: pytest.MonkeyPatch) -> None:
 @bug
 def tells_the_target_nothing(patch: pytest.MonkeyPatch) -> None:
     """An advertisement migrates, and the subscriptions that it concerns do not follow (operation 3)."""
-    original = Routing.expect
+    original = AdvertisementBased.expect
 
-    def expect(self: Routing, entry: Entry, hop: Hop, announcement: int, cause: str) -> None:
+    def expect(
+        self: AdvertisementBased, entry: Entry, hop: Hop, announcement: int, cause: str
+    ) -> None:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(Routing, "_follow", lambda *_: None)
+            inner.setattr(AdvertisementBased, "_follow", lambda *_: None)
             original(self, entry, hop, announcement, cause)
 
-    patch.setattr(Routing, "expect", expect)
+    patch.setattr(AdvertisementBased, "expect", expect)
 
 
 @bug
@@ -383,7 +390,7 @@ def loses_what_it_kept_back(patch: pytest.MonkeyPatch) -> None:
 @bug
 def never_reads_again(patch: pytest.MonkeyPatch) -> None:
     """A neighbour that was paused, because a queue was full, stays paused."""
-    patch.setattr(Broker, "room_again", lambda *_: None)
+    patch.setattr(Pausing, "room_again", lambda *_: None)
 
 
 @bug
@@ -430,7 +437,7 @@ def tells_nobody_who_is_away(patch: pytest.MonkeyPatch) -> None:
 @bug
 def presumes_nothing(patch: pytest.MonkeyPatch) -> None:
     """Events go out only where somebody has asked for them, also while nobody has had the time to."""
-    patch.setattr(Routing, "_presume", lambda *_: None)
+    patch.setattr(AdvertisementBased, "_presume", lambda *_: None)
 
 
 @bug
@@ -452,26 +459,26 @@ def answers_at_once(patch: pytest.MonkeyPatch) -> None:
 @bug
 def forgets_the_outbox_of_the_absent(patch: pytest.MonkeyPatch) -> None:
     """A broker that begins anew with its neighbour sends it nothing of what had waited."""
-    original = Linking._begin
+    original = Links._begin
 
-    def begin(self: Linking, link: Link, hello: LinkHello) -> None:
+    def begin(self: Links, link: Link, hello: LinkHello) -> None:
         for frame in list(link.channel.data.outbox):
             link.channel.data.acknowledged(frame.sequence)
         original(self, link, hello)
 
-    patch.setattr(Linking, "_begin", begin)
+    patch.setattr(Links, "_begin", begin)
 
 
 @bug
 def takes_over_an_empty_session(patch: pytest.MonkeyPatch) -> None:
     """What the last process of a durable session has not acknowledged is gone with it."""
-    original = Hosting._take_over
+    original = Sessions._take_over
 
-    def take_over(self: Hosting, session: Session, process: str) -> None:
+    def take_over(self: Sessions, session: Session, process: str) -> None:
         session.channel.data.acknowledged(session.channel.data.sent)
         original(self, session, process)
 
-    patch.setattr(Hosting, "_take_over", take_over)
+    patch.setattr(Sessions, "_take_over", take_over)
 
 
 @bug
@@ -483,32 +490,32 @@ def takes_over_without_its_numbers(patch: pytest.MonkeyPatch) -> None:
 @bug
 def loses_events_in_a_full_store(patch: pytest.MonkeyPatch) -> None:
     """An event that does not fit into the store is acknowledged, and dropped."""
-    original = Hosting.publishes
+    original = Requests.publishes
 
-    def publishes(self: Hosting, session: Session, publication: Publication) -> None:
-        if not self._broker.store_is_full:
+    def publishes(self: Requests, session: Session, publication: Publication) -> None:
+        if not self._hosted.store_is_full:
             original(self, session, publication)
 
-    patch.setattr(Hosting, "publishes", publishes)
+    patch.setattr(Requests, "publishes", publishes)
 
 
 @bug
 def restores_no_spare(patch: pytest.MonkeyPatch) -> None:
     """A broker that has heard of an id from two sides knows one of them after a crash."""
-    patch.setattr(Routing, "restore_spare", lambda *_: None)
+    patch.setattr(Flooding, "restore_spare", lambda *_: None)
 
 
 @bug
 def narrows_in_silence(patch: pytest.MonkeyPatch) -> None:
     """A client that may have less than before loses what it may have, too."""
-    original = Hosting.permit
+    original = Sessions.permit
 
-    def permit(self: Hosting, session: Session, permission: Permission) -> None:
+    def permit(self: Sessions, session: Session, permission: Permission) -> None:
         original(self, session, permission)
         for id_ in list(session.subscriptions):
-            self._broker.routing.unsubscribe(session, id_, "")
+            self._router.unsubscribe(session, id_, "")
 
-    patch.setattr(Hosting, "permit", permit)
+    patch.setattr(Sessions, "permit", permit)
 
 
 AT_THE_EDGES = (

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from roost.broker import core
+from roost.broker.acknowledging import Acknowledging
 from roost.broker.client import Client
 from roost.broker.commands import Command, Hand
 from roost.broker.core import Broker
+from roost.broker.exchange import Exchange
 from roost.broker.hops import Hop, Link
-from roost.broker.messages import Frame, Message, Parcel, Publication, Subscribe, Unsubscribe
-from roost.broker.routing import Routing
+from roost.broker.messages import Frame, Parcel, Publication
+from roost.broker.requests import Requests
+from roost.broker.router import Flooding
 from roost.language import Event
 from roost.simulation.checkers import check_accounts, check_queues, check_routing
 from roost.simulation.network import Network
@@ -54,13 +56,13 @@ def test_without_a_bug() -> None:
 
 
 def test_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    publish = Broker.publish
+    publish = Exchange.publish
 
-    def forgetful(self: Broker, source: Hop, publication: Publication, hops: int) -> None:
+    def forgetful(self: Exchange, source: Hop, publication: Publication, hops: int) -> None:
         if publication.sequence != 2 or hops == 0:
             publish(self, source, publication, hops)
 
-    monkeypatch.setattr(Broker, "publish", forgetful)
+    monkeypatch.setattr(Exchange, "publish", forgetful)
     checks = judged(world_of(PAIR + EVENTS))
     assert errors(checks) == {"lost": 1}
     assert checks.violations == ("P:2, published at 4.100 s, never reached S (main)",)
@@ -101,14 +103,14 @@ def test_reordered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_unwanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def everywhere(self: Routing, _event: Event, source: Hop) -> tuple[list[Link], list[Hop]]:
+    def everywhere(self: Flooding, _event: Event, source: Hop) -> tuple[list[Link], list[Hop]]:
         links = [link for link in self._links.values() if link is not source]
         sessions = [e.hop for e in self.subscriptions.values() if e.hop.is_session]
         for hop in sessions:
             hop.matched = tuple(hop.subscriptions)
         return links, sessions
 
-    monkeypatch.setattr(Routing, "route", everywhere)
+    monkeypatch.setattr(Flooding, "route", everywhere)
     checks = judged(world_of(PAIR + EVENTS))
     assert errors(checks) == {"unwanted": 1}
     assert "P:3" in checks.violations[0]
@@ -117,29 +119,32 @@ def test_unwanted(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- tables -----------------------------------------------------------------------------------------
 
 
-def deafen(
-    monkeypatch: pytest.MonkeyPatch, heard: dict[type[Message], Any], message: type[Message]
-) -> None:
-    """Brokers accept this message, and do nothing."""
-    monkeypatch.setitem(heard, message, lambda *_: None)
+def deaf_to_neighbours(heard: Callable[[Broker, Any, Any], None]) -> Callable[..., None]:
+    """Brokers accept such a message of a neighbour, and do nothing."""
+
+    def hear(self: Broker, hop: Hop, message: Any) -> None:
+        if not hop.is_link:
+            heard(self, hop, message)
+
+    return hear
 
 
 def test_stale_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    deafen(monkeypatch, core.LINK_MESSAGES, Unsubscribe)
+    monkeypatch.setattr(Broker, "_unsubscribe", deaf_to_neighbours(Broker._unsubscribe))
     checks = judged(world_of(PAIR + "4.0 subscriber unsubscribe S main\n"))
     assert errors(checks) == {"routing_errors": 1}
     assert checks.violations[0].startswith("B1: subscriptions from B2: missing [], stale ['S/1']")
 
 
 def test_missing_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    deafen(monkeypatch, core.LINK_MESSAGES, Subscribe)
+    monkeypatch.setattr(Broker, "_subscribe", lambda *_: None)
     checks = judged(world_of(PAIR))
     assert errors(checks) == {"routing_errors": 1}
     assert checks.violations[0].startswith("B1: subscriptions from B2: missing ['S/1'], stale []")
 
 
 def test_entry_of_a_client_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    deafen(monkeypatch, core.SESSION_MESSAGES, Subscribe)
+    monkeypatch.setattr(Requests, "subscribes", lambda *_: None)
     (wrong,) = judged(world_of(PAIR)).violations
     assert wrong.startswith("B2: subscriptions of clients: missing {('S', 'a > 5'): 1}")
 
@@ -204,7 +209,7 @@ def test_accounts_hold_at_any_time() -> None:
 
 
 def test_a_queue_that_is_not_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Broker, "_send_ack", lambda *_: None)
+    monkeypatch.setattr(Acknowledging, "_send", lambda *_: None)
     checks = judged(world_of(PAIR + EVENTS))
     assert not checks.rested
     assert checks.queue_errors

@@ -45,6 +45,7 @@ STARTS = {
     st.CutLink: st.HealLink,
     st.Partition: st.HealPartition,
     st.VanishClient: st.ReturnClient,
+    st.FillStore: st.FreeStore,
 }
 
 
@@ -68,8 +69,9 @@ def test_every_profile_has_its_own_faults() -> None:
     network = {"CutLink", "HealLink", "Partition", "HealPartition", "DelayLink"}
     network |= {"VanishClient", "ReturnClient", "SlowBroker"}
     crash = {"CrashBroker", "RestartBroker"}
-    expected = {"none": set(), "network": network, "crash": crash, "all": network | crash}
-    expected["edges"] = (network | crash) - {"DelayLink", "SlowBroker"}
+    full = {"FillStore", "FreeStore"}
+    expected = {"none": set(), "network": network, "crash": crash, "all": network | crash | full}
+    expected["edges"] = (network | crash | full) - {"DelayLink", "SlowBroker"}
     assert set(expected) == set(PROFILES)
     for profile, names in expected.items():
         found: set[str] = set()

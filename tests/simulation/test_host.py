@@ -121,7 +121,7 @@ def test_control_leaves_ahead_of_data() -> None:
     text += "9.0 publisher publish P [a,7]\n" * 20 + "9.1 publisher advertise P more b > 1\n"
     world = world_of(text)
     world.run(9.2)
-    assert "P/2" in life_of(world, "B2").machine.routing.advertisements
+    assert "P/2" in life_of(world, "B2").machine.router.advertisements
     assert 0 < world.oracle.delivered < 10
     assert judged(world).clean
 
@@ -132,7 +132,7 @@ def test_control_is_handled_ahead_of_data() -> None:
     world = one_broker(mhz=1, idle=59, rest=text)  # a second each
     world.run(5.5)
     assert world.oracle.delivered == 1
-    assert len(life_of(world).machine.routing.subscriptions) == 61
+    assert len(life_of(world).machine.router.subscriptions) == 61
 
 
 # --- load indices -----------------------------------------------------------------------------------
@@ -188,10 +188,10 @@ def test_a_crash_drops_what_is_not_committed(crash_at: float, kept: bool) -> Non
     text = f"4.0 subscriber subscribe S0 more a > 3\n{crash_at} broker crash B keep\n"
     world = one_broker(rest=DURABLE + text + "6.0 broker restart B\n")
     world.run(6.01)
-    restored = life_of(world).machine.routing.subscriptions
+    restored = life_of(world).machine.router.subscriptions
     assert ("S0/2" in restored) is kept
     world.run(10.0)
-    assert len(life_of(world).machine.routing.subscriptions) == 2  # it is said again
+    assert len(life_of(world).machine.router.subscriptions) == 2  # it is said again
     assert judged(world).clean
 
 
@@ -199,7 +199,7 @@ def test_a_crash_without_its_store_begins_with_nothing() -> None:
     world = one_broker(rest=DURABLE + "4.0 broker crash B lose\n6.0 broker restart B\n")
     world.run(6.001)
     assert host_of(world).lives == 2
-    assert not life_of(world).machine.routing.subscriptions
+    assert not life_of(world).machine.router.subscriptions
     assert judged(world).clean
 
 

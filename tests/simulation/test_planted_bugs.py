@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from roost.simulation.fuzz import fuzz
-from roost.simulation.scenario_settings import EDGES
 from roost.simulation.run import Checks, check, rest, run
+from roost.simulation.scenario_settings import EDGES
 from roost.simulation.workload_file import parse_workload
 from roost.simulation.world import World
 from tests.scenarios.transcript import steps_of

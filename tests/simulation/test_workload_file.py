@@ -91,6 +91,8 @@ STAGES: dict[type[Statement], str] = {
     say.AddLink: STAGE.replace("0.0 link add B0 B1\n", ""),
     say.AddPublisher: STAGE.replace("0.0 publisher add P1 YHOO 10 B0\n", ""),
     say.AddSubscriber: STAGE.replace("0.0 subscriber add S1 B1 *\n", ""),
+    say.AddDurableSubscriber: STAGE.replace("0.0 subscriber add S1 B1 *\n", ""),
+    say.RestartSubscriber: STAGE.replace("subscriber add S1", "subscriber durable S1"),
     say.Unadvertise: STAGE + "0.0 publisher advertise P1 news *\n",
     say.Unsubscribe: STAGE + "0.0 subscriber subscribe S1 dips *\n",
     say.RestartBroker: STAGE + "0.0 broker crash B1 lose\n",
@@ -267,7 +269,10 @@ def test_what_no_file_can_say_is_not_written(statement: Statement, slot: str) ->
         ("1", "column 2: the noun is missing; expected one of broker, client, end,"),
         ("1 brokr add B9 1 1 1", "unknown noun 'brokr'; expected one of\ndid you mean broker?"),
         ("1 xyzzy", "column 3: unknown noun 'xyzzy'; expected one of broker, client, end,"),
-        ("1 broker", "the verb of broker is missing; expected one of add, crash, remove, restart"),
+        (
+            "1 broker",
+            "the verb of broker is missing; expected one of add, crash, fill, free, remove, restart",
+        ),
         ("1 link ad B0 B3", "unknown verb of link 'ad'; expected one of\ndid you mean add?"),
         ("1 Broker add B9 1 1 1", "unknown noun 'Broker'\ndid you mean broker?"),
         (
@@ -560,3 +565,8 @@ def test_the_errors_are_for_people_and_can_be_pickled() -> None:
     with pytest.raises(UserError) as caught:
         parse("1 end now")
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_only_a_durable_subscriber_is_restarted() -> None:
+    message = refused(STAGE + "1 subscriber restart S1")
+    assert "the subscriber S1 is not durable (line 8, at 0 s)" in message

@@ -34,6 +34,7 @@ class Author:
         self.publishers: list[str] = []
         self.with_symbol: list[str] = []
         self.subscribers: list[str] = []
+        self.durables: list[str] = []
         self.links: list[tuple[str, str]] = []
         self.down: list[str] = []
         self.gone: list[str] = []
@@ -95,6 +96,8 @@ class Author:
                 side = draw(st.lists(st.sampled_from(self.brokers), min_size=1, unique=True))
                 factor = draw(ABOVE_ZERO)
                 write(lambda at: say.SlowBroker(side[0], factor, at=at))
+                fill = draw(st.sampled_from([say.FillStore, say.FreeStore]))
+                write(lambda at: fill(side[-1], at=at))
                 write(lambda at: say.Partition(tuple(side), at=at))
             case "add link":
                 self.add_link()
@@ -161,7 +164,11 @@ class Author:
             self.subscribers.append(client)
             self.names[client] = ["main"]
             subscription = draw(some.subscriptions())
-            self.write(lambda at: say.AddSubscriber(client, broker, subscription, at=at))
+            if draw(st.booleans()):
+                self.durables.append(client)
+                self.write(lambda at: say.AddDurableSubscriber(client, broker, subscription, at=at))
+            else:
+                self.write(lambda at: say.AddSubscriber(client, broker, subscription, at=at))
             return
         symbol, rate = draw(SYMBOLS), draw(FROM_ZERO)
         advertisement = draw(st.one_of(st.none(), some.advertisements()))
@@ -191,6 +198,10 @@ class Author:
             self.write(lambda at: say.Subscribe(client, new, subscription, at=at))
 
     def move_client(self, client: str) -> None:
+        less = self.draw(some.subscriptions())
+        self.write(lambda at: say.PermitClient(client, less, at=at))
+        if client in self.durables:
+            self.write(lambda at: say.RestartSubscriber(client, at=at))
         match self.draw(st.sampled_from(["redirect", "vanish", "remove"])):
             case "redirect":
                 broker = self.clients[client] = self.one(self.brokers)
@@ -225,9 +236,9 @@ def tree(links: list[tuple[str, str]], broker: str) -> set[str]:
 def workloads(draw: st.DrawFn) -> list[Statement]:
     """Statements that make a workload, sorted by time."""
     steps = draw(st.integers(0, 30))
-    # A step writes two statements at most; before them come four, and after them the end.
+    # A step writes three statements at most; before them come four, and after them the end.
     times = st.floats(min_value=0, max_value=1e9)
-    size = 2 * steps + 5
+    size = 3 * steps + 5
     author = Author(draw, sorted(draw(st.lists(times, min_size=size, max_size=size))))
     for begin in (author.add_broker, author.add_broker, author.add_link, author.add_client):
         begin()

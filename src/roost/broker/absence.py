@@ -35,13 +35,14 @@ there from then on misses what is published here until both have met again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
 from roost.broker.commands import CancelTimer, Command, Report, SetTimer
 from roost.broker.draining import SETTLE, marker_id
 from roost.broker.hops import Link
+from roost.broker.identity import Identity
 from roost.broker.messages import (
     ASKS_BACK,
     Answer,
@@ -70,9 +71,8 @@ class Absence:
 
     def __init__(
         self,
-        here: str,
-        life: str,
-        links: dict[str, Link],
+        identity: Identity,
+        links: Mapping[str, Link],
         *,
         tell: Callable[[Link, Message], None],
         command: Callable[[Command], None],
@@ -81,8 +81,8 @@ class Absence:
         excused: Callable[[Link], None],
         grace_s: float,
     ) -> None:
-        self._here = here
-        self._life = f"{here}/{life}"
+        self._here = identity.name
+        self._life = f"{identity.name}/{identity.life}"
         self._links = links
         self._tell = tell
         self._command = command

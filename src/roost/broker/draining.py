@@ -7,12 +7,14 @@ When the echo is back at the beginning, every event that was ahead of the marker
 every broker that it had to reach. If a session is to be handed over, the echo is of the data class, too:
 then every event that was on the way to the beginning has come as well.
 
-    begin     -> waiting for all neighbours marker    -> waiting for the others   | nobody else: echo
-    echo      -> one less to wait for     | the last: echo to where the marker came from, or drained
-    neighbour gone, or starting anew      -> as if it had echoed: what it had on the way is not coming any
-                                             more neighbour excused                     -> as if it had
-                                             echoed, if this is about what a client has asked for:
-                                             it is queued there, and nothing is missed (see `absence`)
+    begin                 -> waiting for all neighbours
+    marker                -> waiting for the others       | nobody else: echo
+    echo                  -> one less to wait for         | the last: echo to where the marker came from, or
+                                                            drained, where it began
+    neighbour gone, or    -> as if it had echoed: what it had on the way is not coming any more
+      starting anew
+    neighbour excused     -> as if it had echoed, if this is about what a client has asked for: it is queued
+                             there, and nothing is missed (see `absence`)
 
 The echo says who was excused, here and further away.
 """
@@ -25,6 +27,7 @@ from msgspec import Struct
 
 from roost.broker.commands import StoreKey
 from roost.broker.hops import Link
+from roost.broker.identity import Identity
 from roost.broker.journal import Journal
 from roost.broker.messages import ASKS_BACK, DrainEcho, Marker, MarkerEcho, Message
 
@@ -62,12 +65,15 @@ class Draining:
 
     def __init__(
         self,
-        links: dict[str, Link],
+        links: Mapping[str, Link],
+        identity: Identity,
         tell: Callable[[Link, Message], None],
         drained: Callable[[str, tuple[str, ...]], None],
         journal: Journal | None,
     ) -> None:
         self._links = links
+        self._identity = identity
+        self._begun = 0  # markers that began here
         self._tell = tell
         self._drained = drained
         self._journal = journal
@@ -76,7 +82,12 @@ class Draining:
     def __len__(self) -> int:
         return len(self._drains)
 
-    def begin(self, id_: str, cause: str) -> None:
+    def begin(self, purpose: str, argument: str, session: str, cause: str) -> None:
+        """Have a marker pass everywhere, for a session here."""
+        self._begun += 1
+        if self._journal is not None:
+            self._journal.put("drains", value=self._begun)
+        id_ = marker_id(self._identity.memory, self._begun, purpose, argument, session)
         self._spread(Drain(id_, cause, "", *self._neighbours(id_)))
 
     def marker(self, link: Link, marker: Marker) -> None:
@@ -114,8 +125,11 @@ class Draining:
             else:
                 self._heard(drain, link.name)
 
-    def restore(self, records: Mapping[StoreKey, tuple[str, str, tuple[str, ...]]]) -> None:
+    def restore(
+        self, begun: int, records: Mapping[StoreKey, tuple[str, str, tuple[str, ...]]]
+    ) -> None:
         """Records of an earlier version end before `missing`."""
+        self._begun = begun
         for (id_,), record in records.items():
             self._drains[str(id_)] = Drain(str(id_), *record)
 

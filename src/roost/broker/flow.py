@@ -11,23 +11,23 @@ whoever could add to it is read no further, and for a client `session_outbox_max
 *spills*: beyond `session_memory_max` what waits for it is in the store only, and comes back (`Fetch`) as the
 client acknowledges. So does what waits for a neighbour that is away, beyond `link_outbox_max`.
 
-Control is little, and goes out at once.
+Control is little, and goes out at once. For a neighbour that is away it is kept up to the same bound: beyond
+it, both start from nothing when it is back, and it is told what there is then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from roost.broker.commands import Fetch, Send, SetTimer
 from roost.broker.events import Fetched
 from roost.broker.hops import Link, Session
-from roost.broker.messages import Delivery, Publication
-
-if TYPE_CHECKING:
-    from roost.broker.core import Broker
+from roost.broker.messages import DATA, Delivery, Message, Publication, priority_of
+from roost.broker.work import Work
 
 AT_A_TIME = 512
+TIMER = "flow"
 
 
 def size_in_memory(publication: Publication) -> int:
@@ -36,16 +36,55 @@ def size_in_memory(publication: Publication) -> int:
 
 
 class Flow:
-    """Hands outboxes to connections."""
+    """Hands outboxes to connections. `refilled(session, count)`: the last so many came from the store."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        work: Work,
+        links: Mapping[str, Link],
+        sessions: Mapping[str, Session],
+        *,
+        link_bound: int,
+        refilled: Callable[[Session, int], None],
+    ) -> None:
+        self._work = work
+        self._links = links
+        self._sessions = sessions
+        self._link_bound = link_bound
+        self._refilled = refilled
+
+    def tell(self, peer: Link | Session, message: Message, hops: int = 0) -> None:
+        """Send a message to a neighbour or a client, now or when it is back."""
+        channel = peer.channel
+        if priority_of(message) == DATA:
+            frame = channel.data.push(message, hops)
+            can_go = peer.open and not channel.data.spilled
+            if channel.data.spilled:
+                self.spilled(peer)
+        elif isinstance(peer, Link) and not self._keeps(peer):
+            return  # it will be told all anew
+        else:
+            frame = channel.control.push(message, hops)
+            can_go = peer.is_session or peer.greeted  # type: ignore[union-attr]
+        if can_go and peer.connection is not None:
+            self._work.command(Send(peer.connection, frame))
+
+    def _keeps(self, link: Link) -> bool:
+        """Whether what changes is kept for a neighbour that is away."""
+        waiting = link.channel.control.sent - link.channel.control.acked
+        # Not between the greetings: what we have said there that we know has to stay true.
+        if link.connection is None and waiting >= self._link_bound:
+            if link.peer_incarnation:
+                link.peer_incarnation = ""
+                link.keep()
+            return False
+        return True
 
     def begin(self, peer: Link | Session) -> None:
         """A connection is there, and both sides know where they are: send what the peer lacks."""
         assert peer.connection is not None
         for frame in peer.channel.control.outbox:
-            self._broker.command(Send(peer.connection, frame))
+            self._work.command(Send(peer.connection, frame))
         peer.released = peer.channel.data.acked
         self.go_on(peer)
         self.refill(peer)
@@ -83,7 +122,7 @@ class Flow:
         lane = peer.channel.data
         first = max(peer.released, lane.acked)
         for frame in islice(lane.outbox, first - lane.acked, first - lane.acked + AT_A_TIME):
-            self._broker.command(Send(peer.connection, frame))
+            self._work.command(Send(peer.connection, frame))
             if isinstance(peer, Session) and type(frame.message) is Delivery:
                 size = size_in_memory(frame.message.publication)
                 peer.held_bytes = max(0, peer.held_bytes - size)
@@ -92,7 +131,7 @@ class Flow:
         if peer.released == lane.sent:
             peer.open = True
         elif peer.released < in_memory:
-            self._broker.command(SetTimer(f"flow:{peer.kind}:{peer.name}", 0.0))
+            self._work.command(SetTimer(f"{TIMER}:{peer.kind}:{peer.name}", 0.0))
 
     def timer(self, name: str) -> None:
         kind, _, peer_name = name.partition(":")
@@ -101,8 +140,7 @@ class Flow:
             self.go_on(peer)
 
     def _peer(self, kind: str, name: str) -> Link | Session | None:
-        broker = self._broker
-        return broker.links.get(name) if kind == Link.kind else broker.sessions.get(name)
+        return self._links.get(name) if kind == Link.kind else self._sessions.get(name)
 
     def spilled(self, peer: Link | Session) -> None:
         """What is for it goes to the store only, from now on."""
@@ -118,7 +156,7 @@ class Flow:
         if lane.spilled and not peer.fetching and room * 2 >= lane.memory_max:
             peer.fetching = True
             first = lane.sent - lane.spilled + 1
-            self._broker.command(Fetch(lane.key, first, min(room, lane.spilled)))
+            self._work.command(Fetch(lane.key, first, min(room, lane.spilled)))
 
     def fetched(self, event: Fetched) -> None:
         kind, name, _ = event.key
@@ -133,22 +171,6 @@ class Flow:
         if len(messages) == len(event.messages):
             lane.refill(messages)
             if isinstance(peer, Session):
-                self._broker.hosting.withhold(peer, len(messages))
+                self._refilled(peer, len(messages))
             self.go_on(peer)
             self.refill(peer)
-
-    def room(self, session: Session, publication: Publication) -> bool:
-        """Whether one more delivery fits, for a client that is behind; it is counted then."""
-        if self._broker.store_is_full:
-            return False
-        lane, config = session.channel.data, self._broker.config
-        size = size_in_memory(publication)
-        if lane.memory_max:
-            return not self._broker.hosting.quotas.objection_to_keeping(session, size)
-        if (
-            lane.sent - lane.acked >= config.session_outbox_max
-            or session.held_bytes + size > config.session_outbox_bytes_max
-        ):
-            return False
-        session.held_bytes += size
-        return True

@@ -1,18 +1,46 @@
-"""Where messages come from and go to: a neighbour, a client's session, or an optimiser inside the broker."""
+"""Where messages come from and go to: a neighbour, a client's session, or an optimiser inside the broker.
+
+And what came from there: a subscription or an advertisement is an *entry* of a table, with its hop.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from roost.broker.channel import Channel, Marks
+from roost.broker.demands import demands_of
+from roost.broker.journal import Journal
 from roost.broker.messages import PROTOCOL_VERSION
+from roost.broker.permissions import Permission
 from roost.broker.told import Told
+from roost.language import Advertisement, Interest
 from roost.matching import OverlapIndex
 
-if TYPE_CHECKING:
-    from roost.broker.journal import Journal
-    from roost.broker.permissions import Permission
-    from roost.broker.routing import Entry
+
+class Entry:
+    """A row of a table. The handle is its number in this broker, for the matcher and the poset."""
+
+    __slots__ = (
+        "announcement",
+        "demands",
+        "handle",
+        "hop",
+        "id",
+        "ids",
+        "interest",
+        "next",
+        "next_announcement",
+    )
+
+    def __init__(self, id_: str, handle: int, interest: Interest, hop: Hop) -> None:
+        self.id = id_
+        self.ids = (id_,)  # at hand for a delivery
+        self.announcement = 0  # of an advertisement: which one of its announcements this is
+        self.handle = handle
+        self.interest = interest
+        self.hop = hop
+        # Of an advertisement that migrates: where it is going to come from, and that announcement.
+        self.next: Hop | None = None
+        self.next_announcement = 0
+        self.demands = demands_of(interest) if isinstance(interest, Advertisement) else None
 
 
 class Hop:
@@ -62,6 +90,7 @@ class Link(Peer):
     """A neighbour: the channel to it, what it is told, and what it told us."""
 
     __slots__ = (
+        "_journal",
         "advertisements_told",
         "advertises",
         "announced",
@@ -104,6 +133,7 @@ class Link(Peer):
         journal: Journal | None,
     ) -> None:
         super().__init__(name)
+        self._journal = journal
         self.dials = dials  # whether it is on us to connect
         self.attempts = 0  # in vain, since it was last open
         self.greeted = False  # the neighbour has greeted back on this connection: it is open
@@ -139,6 +169,12 @@ class Link(Peer):
         self.announcements: dict[str, int] = {}  # advertisement told -> its number
         self.advertises = OverlapIndex()  # the advertisements that came from it, by handle
 
+    def keep(self) -> None:
+        """Its record, for the store."""
+        if self._journal is not None:
+            record = (self.dials, self.peer_incarnation, self.peer_life, self.number_base)
+            self._journal.put("link", self.name, value=record)
+
     @property
     def number(self) -> int:
         """Of the last control message to it, in all channels that we have had: no two have the same."""
@@ -154,6 +190,7 @@ class Session(Peer):
     """A client, also while it is away."""
 
     __slots__ = (
+        "_journal",
         "client",
         "dropped",
         "durable",
@@ -175,6 +212,7 @@ class Session(Peer):
     def __init__(self, name: str, client: str, journal: Journal | None) -> None:
         super().__init__(name)
         self.client = client
+        self._journal = journal
         self.channel = Channel(self.key, journal)
         self.durable = False  # it waits for its client's next process
         self.process = ""  # the one that has it now
@@ -189,6 +227,34 @@ class Session(Peer):
         self.leaving = False  # it has said goodbye
         self.ended = False  # it was told so: nothing else will be said
         self.dropped = 0  # deliveries that were not kept, and that it has not been told of
+
+    def keep(self) -> None:
+        """Its record, for the store."""
+        if self._journal is not None:
+            record = (self.client, self.ending, self.durable, self.process, self.owner)
+            self._journal.put("session", self.name, value=record)
+
+    def count(self, number: int) -> None:
+        """The last event of a durable publisher that was accepted."""
+        self.published = number
+        if self._journal is not None:
+            self._journal.put("published", self.name, value=(self.publisher, number))
+
+    def drop(self, count: int) -> None:
+        """So many deliveries were not kept that its client has not been told of; also after a crash."""
+        self.dropped = count
+        if self._journal is not None:
+            self._journal.put("dropped", self.name, value=count)
+
+    def forget(self) -> None:
+        """Nothing of it stays in the store."""
+        self.channel.forget()
+        if self._journal is not None:
+            self._journal.delete("session", self.name)
+            if self.dropped:
+                self._journal.delete("dropped", self.name)
+            if self.published is not None:
+                self._journal.delete("published", self.name)
 
     @property
     def kept_bytes(self) -> float:

@@ -14,7 +14,7 @@ behind it along.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from roost.broker.hops import Link
 from roost.broker.messages import ASKS_BACK, Members, Message
@@ -29,7 +29,7 @@ class Membership:
     def __init__(
         self,
         here: str,
-        links: dict[str, Link],
+        links: Mapping[str, Link],
         *,
         tell: Callable[[Link, Message], None],
         close: Callable[[Link, str], None],

@@ -29,11 +29,12 @@ advertisement to withdraws it on the way back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
-from roost.broker.hops import Hop, Link, Session
+from roost.broker.advertisements import AdvertisementBased
+from roost.broker.hops import Entry, Hop, Link, Session
 from roost.broker.messages import (
+    Message,
     Migrate,
     Migrated,
     MigrationComplete,
@@ -44,16 +45,19 @@ from roost.broker.messages import (
     Unadvertise,
 )
 
-if TYPE_CHECKING:
-    from roost.broker.core import Broker
-    from roost.broker.routing import Entry
-
 
 class Migrating:
     """The migrations that this broker has a part in."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        here: str,
+        router: AdvertisementBased,
+        tell: Callable[[Link | Session, Message], None],
+    ) -> None:
+        self._here = here
+        self._router = router
+        self._tell = tell
 
     # --- at the target --------------------------------------------------------------------------------
 
@@ -68,17 +72,17 @@ class Migrating:
                     entry.interest  # type: ignore[arg-type]
                 )
         if session.ending or objection:
-            self._broker.tell(session, MigrationFailed(objection or "the session is over"))
+            self._tell(session, MigrationFailed(objection or "the session is over"))
             return
         for entry in entries:
-            self._broker.routing.expect(entry, session, 0, message.cause)
+            self._router.expect(entry, session, 0, message.cause)
         first = entries[0].hop
         assert isinstance(first, Link)
         self._update(first, session.client, message.advertisements, (), message.cause)
 
     def _movable(self, ids: Iterable[str], to: Hop) -> tuple[list[Entry], str]:
         """The advertisements that are to come from another hop, and what speaks against it."""
-        table = self._broker.routing.advertisements
+        table = self._router.advertisements
         entries = [table[id_] for id_ in ids if id_ in table]
         if not entries or len(entries) < len(list(ids)):
             return [], "not all of these advertisements are known here"
@@ -96,17 +100,17 @@ class Migrating:
     ) -> None:
         """Tell the next broker on the way to the source."""
         number = link.number + 1  # no other announcement to it has had it
-        path = (*path, self._broker.config.broker)
-        self._broker.tell(link, MigrationUpdate(client, ids, path, cause, number))
+        path = (*path, self._here)
+        self._tell(link, MigrationUpdate(client, ids, path, cause, number))
 
     def stranded(self, entry: Entry) -> None:
         """An advertisement is gone before it came from where it was expected: nor will the others come."""
         if isinstance(entry.next, Session):
             reason = "the advertisement was withdrawn on the way"
-            self._broker.tell(entry.next, MigrationFailed(reason))
+            self._tell(entry.next, MigrationFailed(reason))
             for other in list(entry.next.expected.values()):
                 if other is not entry:
-                    self._broker.routing.stay(other, reason)
+                    self._router.stay(other, reason)
 
     # --- on the way, and at the source ------------------------------------------------------------------
 
@@ -118,23 +122,23 @@ class Migrating:
         if isinstance(source, Session) and source.client != message.client:
             return  # somebody else's
         for entry in entries:
-            self._broker.routing.expect(entry, link, message.announcement, message.cause)
+            self._router.expect(entry, link, message.announcement, message.cause)
         if isinstance(source, Link):
             ids = message.advertisements
             self._update(source, message.client, ids, message.path, message.cause)
         elif isinstance(source, Session):
-            self._broker.tell(source, PausePlease(message.cause))
+            self._tell(source, PausePlease(message.cause))
 
     def paused(self, session: Session, message: Paused) -> None:
         """The last event is out."""
         entries = [entry for entry in session.advertisements.values() if entry.next is not None]
         if not entries:
-            self._broker.tell(session, MigrationFailed("the way to the target is gone"))
+            self._tell(session, MigrationFailed("the way to the target is gone"))
             return
         self._turn(entries, session.client, 0, message.cause)
 
     def complete(self, link: Link, message: MigrationComplete) -> None:
-        table = self._broker.routing.advertisements
+        table = self._router.advertisements
         turning = []
         for id_ in message.advertisements:
             entry = table.get(id_)
@@ -143,8 +147,8 @@ class Migrating:
                 continue
             # Nobody here takes it over, and the neighbour no longer has it from where it was.
             if entry is not None and entry.hop is link:
-                self._broker.routing.drop_advertisement(entry, message.cause)
-            self._broker.tell(link, Unadvertise(id_, message.cause, message.announcement))
+                self._router.drop_advertisement(entry, message.cause)
+            self._tell(link, Unadvertise(id_, message.cause, message.announcement))
         if turning:
             self._turn(turning, message.client, message.announcement, message.cause)
 
@@ -153,10 +157,10 @@ class Migrating:
         for entry in entries:
             assert entry.next is not None
             following.setdefault((entry.next, entry.next_announcement), []).append(entry.id)
-            self._broker.routing.turn(entry, announcement, cause)
+            self._router.turn(entry, announcement, cause)
         for (hop, number), ids in following.items():
             if isinstance(hop, Link):
                 done = MigrationComplete(client, tuple(ids), cause, number)
-                self._broker.tell(hop, done)
+                self._tell(hop, done)
             elif isinstance(hop, Session):
-                self._broker.tell(hop, Migrated())
+                self._tell(hop, Migrated())

@@ -8,42 +8,40 @@ from the beginning: what they had subscribed to is withdrawn, as they will do it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roost.broker.channel import Marks
 from roost.broker.commands import StoreKey
+from roost.broker.draining import Draining
 from roost.broker.hops import Hop, Inside, Link
 from roost.broker.messages import SessionEnded
+from roost.broker.node import Node
+from roost.broker.router import Flooding
 from roost.broker.spares import Kind
 
-if TYPE_CHECKING:
-    from roost.broker.core import Broker
 
-
-# The process that has a session which came from a backup: nobody can go on with its numbers.
-RESTORED = "restored:"
-
-
-def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
-    """Put the records back into a broker that has nothing yet."""
+def restore(
+    records: Mapping[StoreKey, Any], node: Node, router: Flooding, draining: Draining
+) -> None:
+    """Put the records back into a machine that has nothing yet."""
     kinds: dict[str | int, dict[StoreKey, Any]] = {}
     for (kind, *rest), value in records.items():
         kinds.setdefault(kind, {})[tuple(rest)] = value
 
-    broker.incarnation = kinds.get("incarnation", {}).get((), broker.incarnation)
-    broker.boots = kinds.get("boots", {}).get((), 0)
-    broker.drains = kinds.get("drains", {}).get((), 0)
-    broker.unheard = kinds.get("unheard", {}).get((), 0)
+    identity = node.identity
+    identity.incarnation = kinds.get("incarnation", {}).get((), identity.incarnation)
+    identity.boots = kinds.get("boots", {}).get((), 0)
+    node.hosted.unheard = kinds.get("unheard", {}).get((), 0)
     hops: dict[tuple[str, str], Hop] = {}
     for (name,), (dials, *rest) in kinds.get("link", {}).items():
-        link = broker.linking.new(str(name), dials)
+        link = node.linked.new(str(name), dials)
         # Stores of an earlier version know only the first of these.
         link.peer_incarnation, link.peer_life, link.number_base = (*rest, "", 0)[:3]
         hops[link.key] = link
     counted = kinds.get("published", {})
     for (name,), (client, ending, durable, process, *later) in kinds.get("session", {}).items():
         publisher, published = counted.get((name,), ("", 0))
-        session = broker.hosting.new(
+        session = node.hosted.new(
             str(name),
             client,
             durable=durable,
@@ -61,30 +59,30 @@ def restore(broker: Broker, records: Mapping[StoreKey, Any]) -> None:
             key = (hop_kind, hop_name)
             if key not in hops:
                 hops[key] = Inside(hop_name)
-            broker.routing.restore_entry(hops[key], str(id_), interest, number)
+            router.restore_entry(hops[key], str(id_), interest, number)
     for (id_,), (hop_kind, hop_name, number) in kinds.get("next", {}).items():
-        broker.routing.restore_next(str(id_), hops[hop_kind, hop_name], number)
+        router.restore_next(str(id_), hops[hop_kind, hop_name], number)
     for (kind, id_, *hop_key), (interest, number) in kinds.get("spare", {}).items():
         spare_of = hops[str(hop_key[0]), str(hop_key[1])]
         table: Kind = "sub" if kind == "sub" else "adv"
-        broker.routing.restore_spare(table, spare_of, str(id_), interest, number)
+        router.restore_spare(table, spare_of, str(id_), interest, number)
     for hop in hops.values():
         if isinstance(hop, Link):
             told = [(k, v) for k, v in kinds.get("told", {}).items() if k[0] == hop.name]
-            broker.routing.restore_told(
+            router.restore_told(
                 hop,
                 [str(id_) for (_, kind, id_), _ in told if kind == "sub"],
                 {str(id_): number for (_, kind, id_), number in told if kind == "adv"},
             )
     restore_channels(hops, kinds)
-    for link in broker.links.values():
+    for link in node.links.values():
         link.before = Marks.of(link.channel)
-    for session in broker.sessions.values():
+    for session in node.sessions.values():
         session.ended = any(type(f.message) is SessionEnded for f in session.channel.data.outbox)
-    broker.draining.restore(kinds.get("drain", {}))
+    draining.restore(kinds.get("drains", {}).get((), 0), kinds.get("drain", {}))
     for hop in hops.values():
         if isinstance(hop, Inside):
-            broker.routing.forget(hop, f"{broker.config.broker} has restarted")
+            router.forget(hop, f"{identity.name} has restarted")
 
 
 def restore_channels(

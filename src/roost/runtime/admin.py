@@ -274,7 +274,7 @@ class Admin:
             raise HTTPException(
                 404, f"there is no client {abbreviate(wanted.client)!r} at this broker"
             )
-        if wanted.broker in (self._broker.name, machine.address):
+        if wanted.broker in (self._broker.name, machine.identity.address):
             raise HTTPException(400, f"it is at {wanted.broker}; expected another broker")
         who = _who(request)
         address = self._address_of(wanted.broker)

@@ -168,7 +168,7 @@ class BrokerServer:
         self.slots = Slots(most)
         self._listener = Listener(self, self._server_tls)
         self.port = await self._listener.listen(self.host, self.port)
-        self.shell.machine.address = self._address()
+        self.shell.machine.identity.address = self._address()
         if self.config.trace.folder:
             self.recorder.begin(Path(self.config.trace.folder), self.shell)
         self.tasks.repeat("looking after connections", self._look, self._look_every_s)
@@ -273,7 +273,7 @@ class BrokerServer:
 
     def objection_to(self, connection: SocketConnection, greeting: Parcel) -> str:
         """To one more who greets; "" if there is room. From then on it is no stranger."""
-        permission = self.shell.machine.permissions.get(connection.id)
+        permission = self.shell.machine.node.peers.permissions.get(connection.id)
         administers = permission is not None and permission.administer
         objection = self.slots.objection_to(greeting, administers=administers)
         if not objection:
@@ -286,7 +286,7 @@ class BrokerServer:
         if type(greeting) is not Attach:
             return ()
         limits, now = self.config.limits, self.shell.loop.time()
-        permission = self.shell.machine.permissions.get(connection.id)
+        permission = self.shell.machine.node.peers.permissions.get(connection.id)
         buckets = []
         if limits.publish_rate_max:
             buckets.append(Bucket(limits.publish_rate_max, limits.publish_burst, now))
@@ -310,9 +310,9 @@ class BrokerServer:
 
     def _ask_again(self, users: Users) -> None:
         """The users have changed: so may have what those may do who are already in."""
-        for id_, permission in list(self.shell.machine.permissions.items()):
+        for id_, permission in list(self.shell.machine.node.peers.permissions.items()):
             answer = users.permission_of(permission.principal)
-            connection, peer = self._open.get(id_), self.shell.machine.peers.get(id_)
+            connection, peer = self._open.get(id_), self.shell.machine.node.peers.on.get(id_)
             if isinstance(answer, Permission) and isinstance(peer, Link):
                 answer = answer.objection_to_link(peer.name) or answer
             if isinstance(answer, str):
@@ -413,7 +413,7 @@ class BrokerServer:
         self.shell.handle(Persisted(token))
         if self.choked and not self._stopping and self._store.backlog_bytes < BACKLOG_BYTES_MAX / 2:
             self._choke(False)
-        if self._store.is_full != self.shell.machine.store_is_full:
+        if self._store.is_full != self.shell.machine.node.hosted.store_is_full:
             self.shell.handle(StoreFilled(self._store.is_full))
 
     def _fetch(self, fetch: Fetch) -> None:
@@ -455,13 +455,13 @@ class BrokerServer:
             "port": self.port,
             "pid": os.getpid(),
             "uptime_s": time.time() - self.started_at,
-            "routed": self.shell.machine.routed,
+            "routed": self.shell.machine.exchange.routed,
             "bytes_out": self.shell.bytes_out,
             "refusals": self.refusals,
             "trouble": self.trouble(),
             "warnings": [each.as_dict() for each in self.watch.warnings()],
             "tracing": self.recorder.recording,
-            "address": self.shell.machine.address,
+            "address": self.shell.machine.identity.address,
             "modules": self.optimisers.states(self.shell),
             "load": load_dict(load),
             "store_bytes": 0 if store is None else store.retained_bytes,

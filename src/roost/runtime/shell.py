@@ -236,7 +236,7 @@ class Shell:
         sessions = machine.sessions.values()
         return {
             "broker": machine.config.broker,
-            "incarnation": machine.incarnation,
+            "incarnation": machine.identity.incarnation,
             "durable": machine.config.durable,
             "routing": machine.config.routing,
             "links": links,
@@ -244,9 +244,9 @@ class Shell:
             "attached": sum(session.connection is not None for session in sessions),
             "waiting": sum(len(session.channel.data.outbox) for session in sessions),
             "connections": len(self.connections),
-            "subscriptions": len(machine.routing.subscriptions),
-            "advertisements": len(machine.routing.advertisements),
-            "duplicates": machine.duplicates,
-            "unheard": machine.unheard,
+            "subscriptions": len(machine.router.subscriptions),
+            "advertisements": len(machine.router.advertisements),
+            "duplicates": machine.exchange.duplicates,
+            "unheard": machine.node.hosted.unheard,
             "messages_out": self.messages_out,
         }

@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from roost.broker.commands import StoreKey
 from roost.broker.messages import DATA, Publication
-from roost.broker.restoring import RESTORED
+from roost.broker.sessions import RESTORED
 
 _CHANNELS: Final = ("out", "sent", "received")
 _CLIENT, _ENDING, _DURABLE, _PROCESS = range(4)  # of the record of a session; there may be more

@@ -89,11 +89,11 @@ class Watch:
         self.log.info(
             "started",
             address=f"{server.host}:{server.port}",
-            advertised=server.shell.machine.address,
+            advertised=server.shell.machine.identity.address,
             admin=f"{admin.host}:{admin.port}" if admin is not None else "",
             store=server.config.broker.data,
-            boots=server.shell.machine.boots or "",
-            incarnation=server.shell.machine.incarnation,
+            boots=server.shell.machine.identity.boots or "",
+            incarnation=server.shell.machine.identity.incarnation,
         )
         for what, detail in exposures(server.config, self._config_file):
             self.log.warning(what, detail=detail)
@@ -180,7 +180,7 @@ class Watch:
             if line.up is not link.greeted:  # and the machine has not said so
                 after_s = self._changed(line, link.greeted, "")
                 self.log.info(UP if link.greeted else DOWN, about=name, after_s=after_s)
-        self._look_at_store(server.shell.machine.store_is_full, now)
+        self._look_at_store(server.shell.machine.node.hosted.store_is_full, now)
         self._look_at_troubles(server.troubles(), now)
 
     def _look_at_store(self, is_full: bool, now: float) -> None:

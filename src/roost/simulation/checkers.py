@@ -158,9 +158,9 @@ def check_queues(world: World) -> list[str]:
             wrong.append(f"{name}: {host.life.queued} messages wait to be handled")
         if len(host.life.machine.draining):
             wrong.append(f"{name}: {len(host.life.machine.draining)} markers have not come back")
-        if host.life.machine.routing.spare_entries:
+        if host.life.machine.router.spare_entries:
             wrong.append(f"{name}: entries from two sides have not been withdrawn from one")
-        if host.life.machine.routing.expected_entries:
+        if host.life.machine.router.expected_entries:
             wrong.append(f"{name}: advertisements are expected from elsewhere")
         if host.life.machine.waiting_for_store:
             wrong.append(f"{name}: commands wait for the store")
@@ -226,7 +226,7 @@ def check_local(world: World, name: str, machine: Broker) -> list[str]:
             wrong.append(
                 f"{name}: {kind} of clients: missing {dict(want - have)}, stale {dict(have - want)}"
             )
-        table = getattr(machine.routing, kind)
+        table = getattr(machine.router, kind)
         hops = [*machine.links.values(), *machine.sessions.values()]
         known = sum(len(getattr(hop, kind)) for hop in hops)
         inside = sum(not (e.hop.is_link or e.hop.is_session) for e in table.values())
@@ -301,7 +301,7 @@ class Expected:
         hearer: str,
     ) -> list[Identified]:
         life = self._world.hosts[teller].life
-        here = [] if life is None else getattr(life.machine.routing, kind).values()
+        here = [] if life is None else getattr(life.machine.router, kind).values()
         local = [(entry.id, entry.interest) for entry in here if not entry.hop.is_link]
         heard = (
             told[neighbour, teller]

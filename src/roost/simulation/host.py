@@ -176,7 +176,7 @@ class Life:
         self.clock = host.world.clock
         self.network = host.world.network
         self.machine = Broker(config, host.modules)
-        self._table = self.machine.routing.subscriptions
+        self._table = self.machine.router.subscriptions
         self.over = False
         self.control: deque[tuple[int, Frame]] = deque()
         self.data: deque[tuple[float, int, Frame]] = deque()  # when it came, connection, frame
@@ -395,7 +395,7 @@ class Life:
         if period <= 0:
             return
         host = self.host
-        subscriptions = len(self.machine.routing.subscriptions)
+        subscriptions = len(self.machine.router.subscriptions)
         matching_s = subscriptions * host.matching_s * host.slowness
         backlog_bytes = max(0.0, self._free_at - now) * host.bytes_per_s
         mean_size = meter.bytes_out / meter.messages_out if meter.messages_out else 0.0

@@ -417,7 +417,7 @@ class World:
     ) -> None:
         """A broker has matched and routed a publication."""
         self.hops += 1
-        forwarded, local = life.machine.last_route
+        forwarded, local = life.machine.exchange.last_route
         self.publications_sent += forwarded
         visits = self._visits
         if visits is not None:

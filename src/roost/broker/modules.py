@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from roost.broker.commands import CancelTimer, Decision, Record, SetTimer
 from roost.broker.errors import InvariantError
 from roost.broker.events import LoadIndices
-from roost.broker.hops import Hop, Inside, Session
-from roost.broker.messages import CONTROL, Note, Probe, Probed, Publication
+from roost.broker.hops import Hop, Inside, Link, Session
+from roost.broker.identity import Identity
+from roost.broker.messages import CONTROL, Message, Note, Probe, Probed, Publication
 from roost.broker.module import Module, ModuleState, Visit
+from roost.broker.router import Flooding
+from roost.broker.work import Work
 from roost.language import Advertisement, Event, Subscription, Value
-
-if TYPE_CHECKING:
-    from roost.broker.core import Broker
 
 # The attribute whose values are reserved.
 CLASS = "class"
@@ -24,12 +24,41 @@ CLASS = "class"
 PROBES_MAX = 1_000
 
 
+class Premises:
+    """What modules may touch of the machine that they live in."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        work: Work,
+        links: Mapping[str, Link],
+        sessions: Mapping[str, Session],
+        router: Flooding,
+        *,
+        tell: Callable[[Link | Session, Message], None],
+        publish: Callable[[Hop, Publication, int], None],
+        redirect: Callable[[str, str, str], None],
+    ) -> None:
+        self.identity = identity
+        self.work = work
+        self.links = links
+        self.sessions = sessions
+        self.router = router
+        self.tell = tell
+        self.publish = publish
+        self.redirect = redirect
+        self.load: LoadIndices | None = None  # the last sample
+
+
 class Host:
     """What one module sees: `Surroundings`, and what the broker keeps for it."""
 
-    def __init__(self, broker: Broker, module: Module) -> None:
-        self._broker = broker
-        self.broker = broker.config.broker
+    def __init__(
+        self, premises: Premises, module: Module, new_probe: Callable[[Host], int]
+    ) -> None:
+        self._at = premises
+        self._new_probe = new_probe
+        self.broker = premises.identity.name
         self.module = module
         self.state = ModuleState.OFF
         self.hop = Inside(module.name)
@@ -38,7 +67,7 @@ class Host:
 
     @property
     def address(self) -> str:
-        return self._broker.address
+        return self._at.identity.address
 
     @property
     def acting(self) -> bool:
@@ -46,15 +75,15 @@ class Host:
 
     @property
     def neighbours(self) -> Sequence[str]:
-        return list(self._broker.links)
+        return list(self._at.links)
 
     @property
     def load(self) -> LoadIndices | None:
-        return self._broker.load
+        return self._at.load
 
     def clients(self) -> Mapping[str, Mapping[str, Subscription]]:
         found: dict[str, dict[str, Subscription]] = {}
-        for session in self._broker.sessions.values():
+        for session in self._at.sessions.values():
             of_client = found.setdefault(session.client, {})
             for entry in session.subscriptions.values():
                 assert isinstance(entry.interest, Subscription)
@@ -62,7 +91,7 @@ class Host:
         return found
 
     def is_movable(self, client: str) -> bool:
-        sessions = [s for s in self._broker.sessions.values() if s.client == client]
+        sessions = [s for s in self._at.sessions.values() if s.client == client]
         return bool(sessions) and not any(s.durable or s.ending for s in sessions)
 
     def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> None:
@@ -79,41 +108,41 @@ class Host:
             payload=payload,
             priority=CONTROL,
         )
-        self._broker.publish(self.hop, publication, 0)
+        self._at.publish(self.hop, publication, 0)
 
     def advertise(self, name: str, advertisement: Advertisement) -> None:
-        self._broker.routing.advertise(self.hop, self._id(name), advertisement, self._cause)
+        self._at.router.advertise(self.hop, self._id(name), advertisement, self._cause)
 
     def unadvertise(self, name: str) -> None:
-        self._broker.routing.unadvertise(self.hop, self._id(name), self._cause)
+        self._at.router.unadvertise(self.hop, self._id(name), self._cause)
 
     def subscribe(self, name: str, subscription: Subscription) -> None:
-        self._broker.routing.subscribe(self.hop, self._id(name), subscription, self._cause)
+        self._at.router.subscribe(self.hop, self._id(name), subscription, self._cause)
 
     def unsubscribe(self, name: str) -> None:
-        self._broker.routing.unsubscribe(self.hop, self._id(name), self._cause)
+        self._at.router.unsubscribe(self.hop, self._id(name), self._cause)
 
     def tell(self, neighbour: str, body: bytes, cause: str, *, behind: bool = False) -> None:
-        link = self._broker.links.get(neighbour)
+        link = self._at.links.get(neighbour)
         if link is not None and link.greeted:
-            self._broker.tell(link, Note(self.module.name, body, cause, behind))
+            self._at.tell(link, Note(self.module.name, body, cause, behind))
 
     def probe(self, client: str, addresses: Sequence[str]) -> bool:
-        sessions = self._broker.sessions.values()
+        sessions = self._at.sessions.values()
         session = next((s for s in sessions if s.client == client and not s.ending), None)
         if session is None:
             return False
-        probe = Probe(self._broker.modules.probe_for(self), tuple(addresses))
-        self._broker.tell(session, probe)
+        probe = Probe(self._new_probe(self), tuple(addresses))
+        self._at.tell(session, probe)
         return True
 
     def set_timer(self, name: str, delay_s: float) -> None:
         self._timers[name] = None
-        self._broker.command(SetTimer(f"module:{self.module.name}:{name}", delay_s))
+        self._at.work.command(SetTimer(f"module:{self.module.name}:{name}", delay_s))
 
     def cancel_timer(self, name: str) -> None:
         self._timers.pop(name, None)
-        self._broker.command(CancelTimer(f"module:{self.module.name}:{name}"))
+        self._at.work.command(CancelTimer(f"module:{self.module.name}:{name}"))
 
     def decide(
         self,
@@ -136,13 +165,13 @@ class Host:
             predicted=predicted,
             cause=cause,
         )
-        self._broker.command(Record(decision))
+        self._at.work.command(Record(decision))
         return cause if self.acting else None
 
     def redirect(self, client: str, broker: str, cause: str) -> None:
         if not self.acting:
             raise InvariantError(f"module {self.module.name} acts while {self.state.value}")
-        self._broker.hosting.redirect(client, broker, cause)
+        self._at.redirect(client, broker, cause)
 
     def begin(self, now: float) -> None:
         self.module.started(self, now)
@@ -150,7 +179,7 @@ class Host:
     def end(self, now: float) -> None:
         for name in list(self._timers):
             self.cancel_timer(name)
-        self._broker.routing.forget(self.hop, f"module {self.module.name} is off")
+        self._at.router.forget(self.hop, f"module {self.module.name} is off")
         self.module.stopped(now)
 
     def fire(self, name: str, now: float) -> None:
@@ -159,8 +188,8 @@ class Host:
 
     @property
     def _name(self) -> str:
-        """The broker in this life: numbers and names of an earlier one can't be mistaken for ours."""
-        return f"{self.broker}.{self._broker.incarnation}.{self._broker.boots}"
+        """The broker in this life."""
+        return self._at.identity.in_this_life
 
     @property
     def _cause(self) -> str:
@@ -173,8 +202,9 @@ class Host:
 class Modules:
     """All modules of a broker."""
 
-    def __init__(self, broker: Broker, modules: Iterable[Module]) -> None:
-        self._hosts = {module.name: Host(broker, module) for module in modules}
+    def __init__(self, premises: Premises, modules: Iterable[Module]) -> None:
+        self._at = premises
+        self._hosts = {module.name: Host(premises, module, self._probe_for) for module in modules}
         self._awake: list[Host] = []
         self._reserved = frozenset(c for h in self._hosts.values() for c in h.module.reserved)
         self._initial = dict.fromkeys(self._hosts, ModuleState.ACTING)
@@ -183,6 +213,11 @@ class Modules:
         self._probe_count = 0
         self.listening = False  # whether any module is awake
         self.tracing = False  # ... and says what is traced
+
+    @property
+    def load(self) -> LoadIndices | None:
+        """The last sample."""
+        return self._at.load
 
     def reserves(self, event: Event) -> bool:
         return bool(self._reserved) and event.attributes.get(CLASS) in self._reserved
@@ -248,7 +283,7 @@ class Modules:
         if host is not None and host.state is not ModuleState.OFF:
             host.module.told(link.name, note.body, now)
 
-    def probe_for(self, host: Host) -> int:
+    def _probe_for(self, host: Host) -> int:
         """The number of a question to a client."""
         if len(self._probes) >= PROBES_MAX:
             del self._probes[next(iter(self._probes))]
@@ -271,6 +306,7 @@ class Modules:
         self._hosts[module].fire(timer, now)
 
     def sampled(self, load: LoadIndices, now: float) -> None:
+        self._at.load = load
         for host in self._awake:
             host.module.sampled(load, now)
 

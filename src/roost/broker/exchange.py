@@ -1,0 +1,148 @@
+"""Publications pass: to neighbours, to clients here, to modules.
+
+**A publication** is routed once: the highest sequence number seen of each publisher tells a second
+coming, because an overlay without cycles and channels in order bring the events of a publisher in
+order. (Channels already suppress what a connection brings twice. This is the second line, for
+neighbours and clients that lost their memory.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from roost.broker.commands import Deliver, Send
+from roost.broker.config import BrokerConfig
+from roost.broker.flow import Flow
+from roost.broker.hops import Hop, Inside, Link, Session
+from roost.broker.messages import DATA, Delivery, Dropped, Frame, Publication
+from roost.broker.modules import Modules
+from roost.broker.pausing import Pausing
+from roost.broker.router import Flooding
+from roost.broker.sessions import Sessions
+from roost.broker.work import Work
+
+# So many ids fit into the frame of a delivery, however long they are.
+FEW_IDS = 15
+ID_MARK_BYTES = 3
+
+
+def parts_of(ids: Sequence[str], bytes_max: int) -> Iterator[tuple[str, ...]]:
+    """Ids of subscriptions in parts that fit into a frame each, beside the event."""
+    part: list[str] = []
+    size = 0
+    for id_ in ids:
+        length = len(id_.encode()) + ID_MARK_BYTES
+        if part and size + length > bytes_max:
+            yield tuple(part)
+            part, size = [], 0
+        part.append(id_)
+        size += length
+    yield tuple(part)
+
+
+class Exchange:
+    """Where publications come in and go out. `give_up(link)`: too much is kept for one that is away."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        work: Work,
+        router: Flooding,
+        flow: Flow,
+        pausing: Pausing,
+        sessions: Sessions,
+        modules: Modules,
+        give_up: Callable[[Link], None],
+    ) -> None:
+        self._work = work
+        self._router = router
+        self._flow = flow
+        self._pausing = pausing
+        self._sessions = sessions
+        self._modules = modules
+        self._give_up = give_up
+        self._seen: dict[str, int] = {}  # publisher -> its highest sequence number so far
+        self.routed = 0  # publications
+        self.duplicates = 0  # publications that came a second time
+        self.last_route = (0, 0)  # to how many neighbours, and clients here, the last event went
+        self._seen_max = config.watermarks_max
+        self._link_bound = config.link_outbox_max
+        self._spare_max = config.spare_max
+        self._ids_bytes = config.delivery_ids_bytes_max
+        self._session_bound = config.session_outbox_max
+
+    def publish(self, source: Hop, publication: Publication, hops: int) -> None:
+        """Route a publication: to neighbours, clients and modules."""
+        publisher = publication.publisher
+        seen = self._seen
+        last = seen.get(publisher)
+        if last is None:
+            if len(seen) >= self._seen_max:
+                del seen[next(iter(seen))]
+        elif publication.sequence <= last:
+            self.duplicates += 1
+            self.last_route = (0, 0)
+            return
+        seen[publisher] = publication.sequence
+        self.routed += 1
+
+        router = self._router
+        links, local = router.route(publication.event, source)
+        control = publication.priority != DATA
+        if router.greedy and not control:
+            self._spread(source, links, publication, hops + 1)
+        self.last_route = (len(links), len(local))
+        commands = self._work.commands
+        for link in links:
+            lane = link.channel.control if control else link.channel.data
+            frame = lane.push(publication, hops + 1)
+            if lane.spilled:
+                self._flow.spilled(link)
+            elif link.open or (control and link.greeted):
+                commands.append(Send(link.connection, frame))  # type: ignore[arg-type]
+            if frame.sequence - lane.acked >= self._link_bound:
+                self._pausing.block(source, link)
+        if local:
+            self._deliver(publication, hops, local)
+        if self._modules.listening and not control:
+            self._modules.routed(source, publication, hops, links, local, self._work.now)
+
+    def _deliver(self, publication: Publication, hops: int, local: Sequence[Hop]) -> None:
+        frames: list[tuple[int, Frame]] = []
+        for hop in local:
+            if not isinstance(hop, Session):
+                assert isinstance(hop, Inside)
+                self._modules.heard(hop, publication, hop.matched, self._work.now)
+                continue
+            lane = hop.channel.data
+            if (
+                not hop.open or lane.sent - lane.acked >= self._session_bound
+            ) and not self._sessions.room(hop, publication):
+                self._sessions.overflow(hop)
+                continue
+            if hop.dropped:
+                self._flow.tell(hop, Dropped(hop.dropped))
+                hop.drop(0)
+            matched = hop.matched
+            parts = (matched,) if len(matched) <= FEW_IDS else parts_of(matched, self._ids_bytes)
+            for part in parts:
+                frame = lane.push(Delivery(publication, part), hops)
+                if lane.spilled:
+                    self._flow.spilled(hop)
+                elif hop.open:
+                    frames.append((hop.connection, frame))  # type: ignore[arg-type]
+        if frames:
+            self._work.commands.append(Deliver(publication, frames))
+
+    def _spread(self, source: Hop, links: list[Link], publication: Publication, hops: int) -> None:
+        """Add those who may want the event, for all we know; see `absence`."""
+        for link in self._router.greedy:
+            if link in links or not self._router.passes(source, link):
+                continue
+            lane = link.channel.data
+            if link.connection is not None:
+                links.append(link)
+            elif lane.sent - lane.acked < self._spare_max:
+                lane.push(publication, hops)  # and holds nobody up, however much it is
+            else:
+                self._give_up(link)  # which makes another list of the greedy

@@ -1,0 +1,188 @@
+"""What clients ask for: checked here, and then routed.
+
+The session of a *durable publisher* knows the number of the last event that it has accepted, whichever
+process it came from, and tells it to the next one. It accepts the next number and no other: what came before
+is not routed again, and where one was refused none behind it gets past. The number is part of the same
+transaction as the event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from roost.broker.commands import Report
+from roost.broker.config import BrokerConfig
+from roost.broker.draining import HAND_OVER, SETTLE, Draining, read_marker_id
+from roost.broker.exchange import Exchange
+from roost.broker.hops import Entry, Link, Session
+from roost.broker.messages import (
+    ASKS_BACK,
+    DATA,
+    Advertise,
+    EndSession,
+    HandOver,
+    Message,
+    Publication,
+    Redirect,
+    Refused,
+    Settle,
+    Settled,
+    Subscribe,
+)
+from roost.broker.modules import Modules
+from roost.broker.router import Flooding
+from roost.broker.sessions import Sessions
+from roost.broker.work import Work
+from roost.language import Subscription
+
+SETTLE_ID_LENGTH_MAX = 100
+
+
+class Requests:
+    """The requests of a broker's clients."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        work: Work,
+        links: Mapping[str, Link],
+        sessions: Mapping[str, Session],
+        tell: Callable[[Session, Message], None],
+        *,
+        hosted: Sessions,
+        router: Flooding,
+        draining: Draining,
+        exchange: Exchange,
+        modules: Modules,
+    ) -> None:
+        self._config = config
+        self._work = work
+        self._links = links
+        self._sessions = sessions
+        self._tell = tell
+        self._hosted = hosted
+        self._router = router
+        self._draining = draining
+        self._exchange = exchange
+        self._modules = modules
+
+    def subscribes(self, session: Session, message: Subscribe) -> None:
+        if session.ending or self._taken(session, self._router.subscriptions, message.id):
+            return
+        objection = self._objection_to_subscription(session, message.subscription)
+        if objection:
+            self._tell(session, Refused(message.id, objection))
+            return
+        self._router.subscribe(session, message.id, message.subscription, message.cause)
+
+    def _objection_to_subscription(self, session: Session, subscription: Subscription) -> str:
+        objection = self._hosted.quotas.objection_to_subscription(session)
+        if objection or session.permission is None:
+            return objection
+        return session.permission.objection_to_subscription(subscription)
+
+    def advertises(self, session: Session, message: Advertise) -> None:
+        if session.ending or self._taken(session, self._router.advertisements, message.id):
+            return
+        objection = self._hosted.quotas.objection_to_advertisement(session)
+        if not objection and session.permission is not None:
+            objection = session.permission.objection_to_advertisement(message.advertisement)
+        if objection:
+            self._tell(session, Refused(message.id, objection))
+            return
+        self._router.advertise(session, message.id, message.advertisement, message.cause)
+
+    def _taken(self, session: Session, table: Mapping[str, Entry], id_: str) -> bool:
+        objection = "" if session.permission is None else session.permission.objection_to_name(id_)
+        if objection:
+            self._tell(session, Refused(id_, objection))
+            return True
+        there = table.get(id_)
+        if there is None or (there.hop is session and session.durable):
+            return False  # the next process of a durable session says again what it wants
+        self._tell(session, Refused(id_, f"the id {id_!r} is in use"))
+        return True
+
+    def ends(self, session: Session, message: EndSession) -> None:
+        if session.leaving:
+            return  # it has said so before
+        session.leaving = True
+        self._hosted.mark_ending(session, message.cause)
+        self._hosted.say_ended(session, "goodbye")
+
+    def hands_over(self, session: Session, message: HandOver) -> None:
+        if not session.leaving:
+            session.leaving = True
+            self._draining.begin(HAND_OVER, "", session.name, message.cause)
+
+    def settles(self, session: Session, message: Settle) -> None:
+        links = self._links.values()
+        waiting = [link.channel.data for link in links if not link.excused]
+        bound = self._config.link_outbox_max
+        if "/" in message.id or len(message.id) > SETTLE_ID_LENGTH_MAX:
+            reason = f"an id to settle has at most {SETTLE_ID_LENGTH_MAX} characters, and no '/'"
+            self._tell(session, Refused(message.id, reason))
+        elif any(lane.sent - lane.acked >= bound for lane in waiting):
+            self._tell(session, Refused(message.id, "too much waits for a neighbour"))
+        else:
+            self._draining.begin(SETTLE, message.id, session.name, message.cause)
+
+    def drained(self, id_: str, missing: tuple[str, ...]) -> None:
+        purpose, argument, name = read_marker_id(id_)
+        session = self._sessions.get(name)
+        if session is None:
+            return
+        if purpose == SETTLE:
+            known = session.version >= ASKS_BACK
+            self._tell(session, Settled(argument, missing if known else ()))
+        else:
+            self._hosted.mark_ending(session, f"{session.client} is elsewhere")
+            self._hosted.say_ended(session, "all that was on the way has passed")
+
+    def redirect(self, client: str, broker: str, cause: str) -> None:
+        """Ask every session of a client to move to another broker; a durable publisher stays."""
+        for session in self._sessions.values():
+            if session.client == client and not session.ending and session.published is None:
+                self._tell(session, Redirect(broker, cause))
+                self._work.command(Report("info", "client redirected", client, broker))
+
+    def publishes(self, session: Session, publication: Publication) -> None:
+        """From a client: only what it may publish, and has advertised."""
+        reason = self._objection(session, publication)
+        if session.published is not None:
+            self._publishes_next(session, session.published, publication, reason)
+        elif reason:
+            self._tell(session, Refused(publication.id, reason))
+        else:
+            modules = self._modules
+            if modules.tracing:
+                publication = modules.traced(publication, self._work.now)
+            self._exchange.publish(session, publication, 0)
+
+    def _publishes_next(
+        self, session: Session, last: int, publication: Publication, reason: str
+    ) -> None:
+        """From a durable publisher: the next number, and none twice."""
+        number = publication.sequence
+        if number <= last and publication.publisher == session.publisher:
+            self._exchange.duplicates += 1
+        elif reason or number != last + 1:
+            reason = reason or f"number {last + 1} has to come first"
+            self._tell(session, Refused(publication.id, reason))
+        else:
+            session.count(number)
+            self._exchange.publish(session, publication, 0)
+
+    def _objection(self, session: Session, publication: Publication) -> str:
+        if self._hosted.store_is_full and self._config.store_full_policy == "refuse":
+            return "the store of this broker is full"
+        if publication.publisher != session.publisher:
+            return f"it is in the name of {publication.publisher!r}, not of {session.publisher!r}"
+        if publication.priority != DATA or self._modules.reserves(publication.event):
+            return "its class is reserved for the brokers themselves"
+        if publication.traced:
+            return "only brokers say what is traced"
+        if session.permission is not None and not self._router.strategy.advertises:
+            # Otherwise what it has advertised was permitted.
+            return session.permission.objection_to_event(publication.event)
+        return self._router.objection_to(session, publication.event)
