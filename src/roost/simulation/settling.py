@@ -44,6 +44,10 @@ class Settling:
     def overlay_changed(self) -> None:
         """Who is connected to whom has changed."""
         self.set_connected()
+        self.apart()
+
+    def apart(self) -> None:
+        """Who is on which side of an overlay in parts has changed, if it is in parts."""
         if self._oracle.connected is not None:
             self._oracle.forgive_apart(self._oracle.connected)
             self._probe_soon()

@@ -454,6 +454,8 @@ class World:
             # Its broker gave it up. An application that cares begins anew.
             self.settling.void(client)
             self.clock.after(BEGIN_ANEW_S, client.handle, ev.AttachRequested(client.machine.broker))
+        elif tell.what == "moved":
+            self.settling.apart()  # it may be on the other side now, with what it kept back
         elif tell.what == "settled":
             self.oracle.in_place(client.asked_for(tell.about))
         elif tell.what == "refused" and client.asked_for(tell.about):
@@ -470,6 +472,8 @@ class World:
             name = client.give_up(tell.about)
             if name in client.party.wishes:
                 self.oracle.unsubscribed(client.party, name)
+            elif name in client.party.offers:
+                self.oracle.unadvertised(client.party, name)
 
     def said(self, who: str, connection_id: int, parcel: Parcel) -> None:
         """For the storybook, if one is kept."""
