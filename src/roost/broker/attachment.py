@@ -13,10 +13,12 @@ are *held* until there will be no more of the first.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Literal, Protocol, TypeAlias
 
 from roost.broker.channel import Channel
-from roost.broker.commands import Close, OpenLink, Send, SetTimer
+from roost.broker.commands import Close, Command, OpenLink, Send, SetTimer
+from roost.broker.config import ClientConfig
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.messages import (
     DATA,
@@ -36,12 +38,8 @@ from roost.broker.messages import (
     Unsubscribe,
     priority_of,
 )
+from roost.broker.naming import Naming
 from roost.language import Advertisement, Subscription
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from roost.broker.client import Client
 
 # What becomes of them: the application gets them; they wait; nobody needs them.
 Deliveries: TypeAlias = Literal["handed", "held", "dropped"]
@@ -50,6 +48,27 @@ State: TypeAlias = Literal["idle", "connecting", "greeting", "attached", "waitin
 GOODBYES = (EndSession, HandOver)
 # A frame has room for more of the longest ids.
 MANY_IDS = 8
+
+
+class Owner(Protocol):
+    """Whose sessions these are: what they say goes out through it, and what they hear is for it."""
+
+    config: ClientConfig
+    naming: Naming
+    publisher: str
+
+    @property
+    def accepted(self) -> int: ...
+
+    def command(self, command: Command) -> None: ...
+
+    def attached(self, attachment: Attachment, greeting: Attached) -> None: ...
+
+    def attach_refused(self, attachment: Attachment, answer: AttachRefused) -> None: ...
+
+    def delivered(self, attachment: Attachment, delivery: Delivery, number: int) -> None: ...
+
+    def heard(self, attachment: Attachment, message: Message) -> None: ...
 
 
 class Attachment:
@@ -80,7 +99,7 @@ class Attachment:
         "withdrawn",
     )
 
-    def __init__(self, client: Client, number: int, broker: str) -> None:
+    def __init__(self, client: Owner, number: int, broker: str) -> None:
         self._client = client
         self.number = number  # among those of the client: what its timers are called by
         self._dial_timer, self._acks_timer = f"dial:{number}", f"acks:{number}"

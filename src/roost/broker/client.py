@@ -45,6 +45,7 @@ from roost.broker.messages import (
     Paused,
     PausePlease,
     Probe,
+    Probed,
     Publication,
     Redirect,
     Refused,
@@ -54,6 +55,7 @@ from roost.broker.messages import (
 )
 from roost.broker.moving import RESUME_ID, RESUME_TIMER, TIMER, Move, MoveCounts, Withdrawal
 from roost.broker.naming import Naming
+from roost.broker.offers import Offers
 from roost.broker.probing import TIMER as PROBE_TIMER
 from roost.broker.probing import Probing
 from roost.broker.questions import Questions
@@ -66,18 +68,15 @@ class Client:
 
     __slots__ = (
         "_accepted_max",
-        "_advertisements",
         "_commands",
         "_dismissed",
-        "_going",
-        "_going_count",
         "_leaving",
+        "_offers",
         "_paused",
         "_questions",
         "_seen",
         "_settles_to_resume",
         "_subscriptions",
-        "_withheld",
         "config",
         "duplicates",
         "home",
@@ -109,11 +108,7 @@ class Client:
         self._seen: dict[str, int] = {}
         # By the application's names.
         self._subscriptions: dict[str, Subscription] = {}
-        self._advertisements: dict[str, Advertisement] = {}
-        # What the application has withdrawn and brokers still need, by names of our own.
-        self._going: dict[str, Advertisement] = {}
-        self._going_count = 0
-        self._withheld: list[str] = []  # of those: what goes at the end of a move
+        self._offers = Offers()
         self.kept_back: deque[Publication | Withdrawal] = deque()
         self._questions = Questions(self)
         self.home = Attachment(self, 0, "")
@@ -151,6 +146,12 @@ class Client:
         if self.move is not None:
             yield self.move.target
         yield from self._dismissed
+
+    def counting(self) -> Iterator[Attachment]:
+        """The sessions whose word counts: of those that it has while it moves, nobody knows which will."""
+        yield self.home
+        if self.move is not None and self.move.target.spoken:
+            yield self.move.target
 
     @property
     def accepted(self) -> int:
@@ -213,9 +214,7 @@ class Client:
             self.move.target.unsubscribe(request.name)
 
     def _advertise(self, request: ev.AdvertiseRequested) -> None:
-        if request.name in self._advertisements:
-            raise ValueError(f"there is already an advertisement called {request.name!r}")
-        self._advertisements[request.name] = request.advertisement
+        self._offers.add(request.name, request.advertisement)
         cause = f"{self.config.client} advertises"
         if self.move is None or self.outlet is self.home:
             self.home.advertise(request.name, request.advertisement, cause)
@@ -223,7 +222,7 @@ class Client:
             self.move.target.advertise(request.name, request.advertisement, cause)
 
     def _unadvertise(self, request: ev.UnadvertiseRequested) -> None:
-        name = self.going(self._advertisements.pop(request.name))
+        name = self.going(self._offers.current.pop(request.name))
         for attachment in self.attachments():
             attachment.rename_advertisement(request.name, name)
         if self._keeps_back:
@@ -233,16 +232,13 @@ class Client:
 
     def going(self, advertisement: Advertisement) -> str:
         """The name of an advertisement that brokers need until they hear that it is withdrawn."""
-        self._going_count += 1
-        name = f"\0{self._going_count}"
-        self._going[name] = advertisement
-        return name
+        return self._offers.going(advertisement)
 
     def _withdraw(self, name: str) -> None:
         if self.move is not None:
-            self._withheld.append(name)
+            self._offers.withhold(name)
             return
-        advertisement = self._going.pop(name)
+        advertisement = self._offers.gone(name)
         for attachment in self.attachments():
             withdrawal = attachment.withdrawal(name, advertisement)
             if withdrawal is not None:
@@ -250,8 +246,7 @@ class Client:
 
     def withdraw_withheld(self) -> None:
         """It moves no more."""
-        withheld, self._withheld = self._withheld, []
-        for name in withheld:
+        for name in self._offers.withheld():
             self._withdraw(name)
 
     def _attach(self, request: ev.AttachRequested) -> None:
@@ -553,6 +548,11 @@ class Client:
         if message.brokers and not self._leaving:
             self.probing = Probing(self, message)
 
+    def measured(self, answer: Probed) -> None:
+        """How far brokers are, for ours."""
+        self.probing = None
+        self.home.send(answer)
+
     def _ended(self, message: SessionEnded) -> None:
         """The broker has ended the session."""
         if self.move is not None:
@@ -579,11 +579,11 @@ class Client:
 
     def advertisements(self) -> Mapping[str, Advertisement]:
         """What the application advertises, by its names."""
-        return self._advertisements
+        return self._offers.current
 
     def announced(self) -> Mapping[str, Advertisement]:
         """What brokers have to know: also what it advertises no longer, as long as that is needed."""
-        return self._advertisements | self._going
+        return self._offers.announced()
 
 
 # Of a move that is off.

@@ -27,13 +27,16 @@ the first, whose broker keeps what it has, and otherwise has forgotten the sessi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections import deque
+from collections.abc import Mapping
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from roost.broker.attachment import Attachment
+from roost.broker.attachment import Attachment, Owner
 from roost.broker.commands import CancelTimer, SetTimer, Tell
 from roost.broker.messages import (
+    Attached,
     EndSession,
     HandOver,
     Message,
@@ -43,16 +46,14 @@ from roost.broker.messages import (
     Paused,
     PausePlease,
     Publication,
+    Redirect,
     Refused,
     SessionEnded,
     Settle,
     Settled,
     Unadvertise,
 )
-
-if TYPE_CHECKING:
-    from roost.broker.client import Client
-    from roost.broker.messages import Attached, Redirect
+from roost.language import Advertisement, Subscription
 
 Stage: TypeAlias = Literal["joining", "migrating", "paused", "settling", "handing"]
 
@@ -78,6 +79,36 @@ class MoveCounts(Struct):
     abandoned: int = 0
 
 
+class Mover(Owner, Protocol):
+    """Who moves: what a move needs of the client, besides what its sessions need."""
+
+    home: Attachment
+    outlet: Attachment
+    move: Move | None
+    move_counts: MoveCounts
+    kept_back: deque[Publication | Withdrawal]
+    published: int
+    now: float
+
+    def subscriptions(self) -> Mapping[str, Subscription]: ...
+
+    def announced(self) -> Mapping[str, Advertisement]: ...
+
+    def say_all_anew(self, attachment: Attachment) -> None: ...
+
+    def going(self, advertisement: Advertisement) -> str: ...
+
+    def release(self) -> None: ...
+
+    def withdraw_withheld(self) -> None: ...
+
+    def dismiss(self, attachment: Attachment) -> None: ...
+
+    def resume_when_settled(self) -> None: ...
+
+    def moved(self, pause_s: float) -> None: ...
+
+
 class Move:
     """One move of a client. `target` is the second session."""
 
@@ -92,7 +123,7 @@ class Move:
         "target",
     )
 
-    def __init__(self, client: Client, redirect: Redirect) -> None:
+    def __init__(self, client: Mover, redirect: Redirect) -> None:
         self._client = client
         self._cause = redirect.cause
         self._migrating: tuple[str, ...] = ()  # ids of advertisements

@@ -9,17 +9,12 @@ waiting; whoever has not answered in time is left out.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
-from roost.broker.commands import CancelTimer, Close, OpenLink, Send, SetTimer
-from roost.broker.messages import Ping, Pong, Probe, Probed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from roost.broker.client import Client
-    from roost.broker.events import LinkOpened
-    from roost.broker.messages import Parcel
+from roost.broker.commands import CancelTimer, Close, Command, OpenLink, Send, SetTimer
+from roost.broker.events import LinkOpened
+from roost.broker.messages import Parcel, Ping, Pong, Probe, Probed
 
 # Asked at the same time, and how long all of it may take.
 AT_ONCE = 8
@@ -27,12 +22,23 @@ WITHIN_S = 5.0
 TIMER = "probe"
 
 
+class Asked(Protocol):
+    """Who measures."""
+
+    now: float
+
+    def command(self, command: Command) -> None: ...
+
+    def measured(self, answer: Probed) -> None:
+        """That is all there is to say."""
+
+
 class Probing:
     """One question of a broker to its client, until it is answered."""
 
     __slots__ = ("_client", "_dialled", "_id", "_sent", "_times", "_waiting")
 
-    def __init__(self, client: Client, probe: Probe) -> None:
+    def __init__(self, client: Asked, probe: Probe) -> None:
         self._client = client
         self._id = probe.id
         self._waiting = deque(dict.fromkeys(probe.brokers))
@@ -85,5 +91,4 @@ class Probing:
         client.command(CancelTimer(TIMER))
         for connection in self._sent:
             client.command(Close(connection, "it took too long"))
-        client.probing = None
-        client.home.send(Probed(self._id, tuple(self._times), tuple(self._times.values())))
+        client.measured(Probed(self._id, tuple(self._times), tuple(self._times.values())))

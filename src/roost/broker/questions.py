@@ -10,14 +10,25 @@ session (`attached`), and asks again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import Protocol
 
-from roost.broker.commands import Tell
+from roost.broker.attachment import Attachment
+from roost.broker.commands import Command, Tell
+from roost.broker.config import ClientConfig
 from roost.broker.messages import Settle
 
-if TYPE_CHECKING:
-    from roost.broker.attachment import Attachment
-    from roost.broker.client import Client
+
+class Asker(Protocol):
+    """Who asks."""
+
+    config: ClientConfig
+    home: Attachment
+
+    def counting(self) -> Iterator[Attachment]:
+        """The sessions whose word counts, that at home first."""
+
+    def command(self, command: Command) -> None: ...
 
 
 class Questions:
@@ -25,17 +36,15 @@ class Questions:
 
     __slots__ = ("_client", "_waiting")
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Asker) -> None:
         self._client = client
         self._waiting: dict[str, set[int]] = {}  # id -> numbers of sessions
 
     def ask(self, id_: str) -> None:
         """Asked again, it is a new question."""
         self._waiting[id_] = set()
-        self._ask(self._client.home, id_)
-        move = self._client.move
-        if move is not None and move.target.spoken:
-            self._ask(move.target, id_)
+        for attachment in self._client.counting():
+            self._ask(attachment, id_)
 
     def _ask(self, attachment: Attachment, id_: str) -> None:
         self._waiting[id_].add(attachment.number)
