@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roost.broker.messages import Publication
+from roost.broker.router import Strategy
 from roost.language import parse_advertisement, parse_event, parse_subscription
 from roost.simulation.oracle import VIOLATIONS_KEPT, Oracle, Party
 
@@ -13,7 +14,7 @@ class Play:
     """A publisher P of a > 1 and a subscriber S to a > 5, both settled, and the oracle that watches."""
 
     def __init__(self, *, flooding: bool = False, settled: bool = True) -> None:
-        self.oracle = Oracle(flooding=flooding)
+        self.oracle = Oracle(Strategy(advertises=not flooding))
         self.p, self.s = Party("P"), Party("S")
         self.sequence = 0
         self.events: dict[int, Publication] = {}

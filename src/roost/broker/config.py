@@ -20,7 +20,7 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     version: int = PROTOCOL_VERSION
 
     # How events find their way (001 section 2.1.3). The same in the whole federation.
-    routing: Literal["advertisement", "flooding"] = "advertisement"
+    routing: str = "advertisement"  # see `routers`
     # Whether subscriptions that others cover are kept back.
     covering: bool = True
     # The same for advertisements, of which there are fewer, so that it pays less.

@@ -44,8 +44,8 @@ class Strategy(Struct, frozen=True):
     # Neighbours are told of advertisements, and of the subscriptions that overlap those that came from them;
     # a client publishes what it has advertised. Otherwise subscriptions go everywhere.
     advertises: bool
-    # Whether what came from the first is passed on to the second; in a tree, whatever did not come from it.
-    passes: Callable[[str, str], bool] = lambda source, target: source != target
+    # Whether a broker passes on to one neighbour what came from another; in a tree, to all others.
+    passes: Callable[[str, str, str], bool] = lambda here, source, target: source != target  # noqa: ARG005
 
 
 class Handles:

@@ -1,11 +1,16 @@
-"""Routers by name: what `routing` in the settings can say."""
+"""Routers by name: what `routing` in the settings can say.
+
+One of those here, or `package.module:Class` for a user's own, derived from one of them.
+"""
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Mapping
 
 from roost.broker.advertisements import AdvertisementBased
 from roost.broker.router import Flooding
+from roost.errors import UserError
 
 ROUTERS: Mapping[str, type[Flooding]] = {
     "advertisement": AdvertisementBased,
@@ -14,4 +19,16 @@ ROUTERS: Mapping[str, type[Flooding]] = {
 
 
 def router_of(name: str) -> type[Flooding]:
-    return ROUTERS[name]
+    """The router of that name; UserError says what there is."""
+    if name in ROUTERS:
+        return ROUTERS[name]
+    expected = f"expected one of {', '.join(ROUTERS)}, or package.module:Class for one of your own"
+    if ":" not in name:
+        raise UserError(f"there is no router {name!r}; {expected}")
+    try:
+        found = pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UserError(f"the router {name!r} can't be imported: {error}; {expected}") from None
+    if not (isinstance(found, type) and issubclass(found, Flooding)):
+        raise UserError(f"{name!r} is no router; expected a class derived from {Flooding.__name__}")
+    return found

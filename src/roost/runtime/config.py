@@ -90,10 +90,10 @@ class BrokerTable(Table, frozen=True, kw_only=True):
         ),
     ] = ""
     routing: Annotated[
-        Literal["advertisement", "flooding"],
+        str,
         why(
-            "How events find their way: subscriptions follow advertisements, or go everywhere. The same in"
-            " the whole federation."
+            "How events find their way: subscriptions follow advertisements, or go everywhere (flooding), or"
+            " by a router of your own (package.module:Class). The same in the whole federation."
         ),
     ] = "advertisement"
     covering: Annotated[

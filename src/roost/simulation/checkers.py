@@ -19,11 +19,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 from roost.broker.channel import Lane
 from roost.broker.hops import Session
 from roost.broker.messages import DATA, Delivery, Message, Publication
+from roost.broker.routers import router_of
 from roost.language import Interest, covers, overlaps
 from roost.matching import Poset
 
@@ -94,11 +96,15 @@ def stored(world: World) -> Iterator[Message]:
             yield from (value[0] for key, value in host.store.items() if key[0] == "out")
 
 
-def kept_for(host: Host, session: str) -> tuple[list[Publication], list[Publication]]:
+def kept_for(host: Host, session: str) -> tuple[list[Publication], list[Publication] | None]:
     """What a broker has to send to the next process of a durable session, and what it may send.
 
-    The second is what a crash would bring back: acknowledged, and not yet safe.
+    The second is what a crash would bring back: acknowledged, and not yet safe; None if the broker does not
+    know the session any more.
     """
+    known = host.store if host.life is None else host.life.machine.sessions
+    if (session if host.life is not None else ("session", session)) not in known:
+        return [], None
     key = ("out", Session.kind, session, DATA)
     in_store = {int(k[-1]): value[0] for k, value in host.store.items() if k[:-1] == key}
     must = dict(in_store)
@@ -240,11 +246,11 @@ class Expected:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._flooding = world.settings.routing == "flooding"
+        self._strategy = router_of(world.settings.routing).strategy
         self._advertisements: dict[tuple[str, str], list[Identified]] = {}
         self._subscriptions: dict[tuple[str, str], list[Identified]] = {}
         edges = list(self._edges())
-        if not self._flooding:
+        if self._strategy.advertises:
             for edge in edges:
                 self._advertisements[edge] = self._told_advertisements(*edge)
         for edge in edges:
@@ -256,26 +262,16 @@ class Expected:
     def subscriptions(self, teller: str, hearer: str) -> list[Identified]:
         return self._subscriptions[teller, hearer]
 
-    def _edges(self) -> Iterator[tuple[str, str]]:
+    def _edges(self) -> Iterable[tuple[str, str]]:
         """Every link both ways, each after those that lead to its beginning."""
-        overlay = self._world.overlay
-        parent: dict[str, str] = {}
-        order: list[str] = []
-        for root in overlay.brokers():
-            if root in parent:
-                continue
-            parent[root] = root
-            part = [root]
-            for broker in part:  # which grows meanwhile
-                for neighbour in overlay.neighbours(broker):
-                    if neighbour not in parent:
-                        parent[neighbour] = broker
-                        part.append(neighbour)
-            order += part
-        yield from (
-            (broker, parent[broker]) for broker in reversed(order) if parent[broker] != broker
-        )
-        yield from ((parent[broker], broker) for broker in order if parent[broker] != broker)
+        overlay, passes = self._world.overlay, self._strategy.passes
+        sorter: TopologicalSorter[tuple[str, str]] = TopologicalSorter()
+        for here in overlay.brokers():
+            neighbours = overlay.neighbours(here)
+            for hearer in neighbours:
+                before = [(n, here) for n in neighbours if passes(here, n, hearer)]
+                sorter.add((here, hearer), *before)
+        return sorter.static_order()
 
     def _told_advertisements(self, teller: str, hearer: str) -> list[Identified]:
         candidates = self._candidates("advertisements", self._advertisements, teller, hearer)
@@ -284,7 +280,7 @@ class Expected:
 
     def _told_subscriptions(self, teller: str, hearer: str) -> list[Identified]:
         candidates = self._candidates("subscriptions", self._subscriptions, teller, hearer)
-        if not self._flooding:
+        if self._strategy.advertises:
             offered = [interest for _, interest in self._advertisements[hearer, teller]]
             candidates = [
                 (id_, wanted)
@@ -306,7 +302,7 @@ class Expected:
         heard = (
             told[neighbour, teller]
             for neighbour in self._world.overlay.neighbours(teller)
-            if neighbour != hearer
+            if self._strategy.passes(teller, neighbour, hearer)
         )
         return [*local, *(identified for part in heard for identified in part)]
 

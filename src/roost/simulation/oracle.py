@@ -45,6 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roost.broker.messages import Publication
+from roost.broker.router import Strategy
 from roost.language import Advertisement, Event, Subscription
 from roost.matching import Index
 
@@ -88,7 +89,8 @@ class Party:
         self.offers: dict[str, Offer] = {}
         self.last: dict[str, int] = {}
         # Of one whose session was taken over: what may come again, and how far the last process was.
-        self.again: frozenset[tuple[str, int]] = frozenset()
+        # (None: anything, as nobody is left who remembers)
+        self.again: frozenset[tuple[str, int]] | None = frozenset()
         self.before: dict[str, int] = {}
 
 
@@ -120,8 +122,8 @@ class Pending:
 class Oracle:
     """Watches clients."""
 
-    def __init__(self, *, flooding: bool) -> None:
-        self._flooding = flooding
+    def __init__(self, strategy: Strategy) -> None:
+        self._advertises = strategy.advertises
         # Whether the overlay connects two clients; None while it connects all.
         self.connected: Callable[[str, str], bool] | None = None
         self._wishes: dict[int, Wish] = {}
@@ -183,7 +185,7 @@ class Oracle:
             self.pending[party.publisher, sequence] = Pending(party, keys, now)
 
     def _offered(self, party: Party, event: Event) -> bool:
-        if self._flooding:
+        if not self._advertises:
             return True
         offers = (self._offers[key] for key in self._offer_index.match(event).tolist())
         return any(offer.party is party for offer in offers)
@@ -238,7 +240,8 @@ class Oracle:
         )
 
     def _comes_again(self, party: Party, publication: Publication, now: float) -> None:
-        if (publication.publisher, publication.sequence) not in party.again:
+        identity = (publication.publisher, publication.sequence)
+        if party.again is not None and identity not in party.again:
             self.doubled += 1
             self._violation(
                 f"{publication.id} reached {party.name} again, which had acknowledged it,"
@@ -246,13 +249,19 @@ class Oracle:
             )
 
     def taken_over(
-        self, party: Party, must: Iterable[Publication], may: Iterable[Publication]
+        self, party: Party, must: Iterable[Publication], may: Iterable[Publication] | None
     ) -> None:
-        """Another process goes on for a client: these have to come again, or may."""
+        """Another process goes on for a client: these have to come again, or may.
+
+        `may` is None if its broker has lost the session together with its store: publishers whose
+        acknowledgements were lost with it publish again, and nobody is left who knows what had come.
+        """
         must = list(must)
-        again = [(p.publisher, p.sequence) for p in (*must, *may)]
-        party.again = frozenset(again)
+        again = [(p.publisher, p.sequence) for p in (*must, *(may or ()))]
+        party.again = None if may is None else frozenset(again)
         party.before = {p: max(n, party.before.get(p, 0)) for p, n in party.last.items()}
+        if may is None:
+            party.last.clear()
         for publisher, sequence in again:
             if sequence <= party.last.get(publisher, 0):
                 party.last[publisher] = sequence - 1

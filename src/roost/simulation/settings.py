@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from roost.broker.routers import router_of
 from roost.errors import UserError
 from roost.wire.limits import Limits
 
@@ -24,8 +25,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """What `T federation set KEY VALUE` can say."""
 
     # How events find their way: advertisements flood and subscriptions follow them back (001 section
-    # 2.1.3), or subscriptions flood.
-    routing: Literal["advertisement", "flooding"] = "advertisement"
+    # 2.1.3), or subscriptions flood (`flooding`), or by a router of one's own (`package.module:Class`).
+    routing: str = "advertisement"
     # Subscriptions that are covered by others are not forwarded.
     covering: bool = True
     # The same for advertisements.
@@ -82,6 +83,8 @@ def settings_with(settings: Settings, key: str, value: str) -> Settings:
         raise UserError(f"setting {key}: {value!r} will not do: {error}") from None
     if isinstance(converted, float) and not math.isfinite(converted):
         raise UserError(f"setting {key}: {value!r} will not do: Expected a finite number")
+    if key == "routing":
+        router_of(str(converted))  # or it says what there is
     return msgspec.structs.replace(settings, **{key: converted})
 
 

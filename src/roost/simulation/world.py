@@ -20,6 +20,7 @@ from roost.broker.config import BrokerConfig
 from roost.broker.messages import Frame, Parcel, Publication
 from roost.broker.module import Module
 from roost.broker.permissions import Permission
+from roost.broker.routers import router_of
 from roost.broker.story import Storybook
 from roost.language import Advertisement, covers
 from roost.simulation import statements as st
@@ -82,7 +83,7 @@ class World:
         self.client_latency_s = settings.client_latency_ms * MS
         self.client_ack_delay_s = CLIENT_ACK_DELAY_S
         self.commit_s = settings.commit_ms * MS
-        self.oracle = Oracle(flooding=settings.routing == "flooding")
+        self.oracle = Oracle(router_of(settings.routing).strategy)
         self.settling = Settling(
             self.clock,
             self.overlay,
