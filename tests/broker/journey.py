@@ -37,6 +37,7 @@ from roost.broker.messages import (
     Settled,
 )
 from roost.broker.migrating import Migrating
+from roost.broker.names import Address
 from tests.broker.kit import STEPS_MAX, Edge, Federation, Said
 
 FIGURE_1: tuple[Edge, ...] = (
@@ -88,7 +89,7 @@ class Journey:
     def __init__(self, federation: Federation, mover: str, target: str = TARGET) -> None:
         self.federation = federation
         self.mover = mover
-        self.source = federation.clients[mover].broker
+        self.source = federation.clients[mover].address
         self.target = target
         self.elsewhere: set[str] = set()  # where else it may be in the end
         self.published: dict[str, list[str]] = {}  # attribute -> ids
@@ -154,7 +155,7 @@ class Journey:
         """All is well, and goes on being so."""
         federation, client = self.federation, self.client
         if client.state == "attached":
-            assert client.broker in {self.source, self.target, *self.elsewhere}
+            assert client.address in {self.source, self.target, *self.elsewhere}
         for name in federation.clients:
             assert not federation.clients[name].moving, name
             assert not federation.clients[name].kept_back, name
@@ -179,7 +180,7 @@ class Journey:
             assert broker.router.spare_entries == 0, name
             for session in broker.sessions.values():
                 client = federation.clients[session.client]
-                assert (client.session, client.broker) == (session.name, name), "left behind"
+                assert (client.session, client.address) == (session.name, name), "left behind"
 
     def check_deliveries(self, name: str, attribute: str, wanted: list[str]) -> None:
         """All that is wanted, each once, and what is of one publisher in order."""
@@ -309,7 +310,7 @@ def redirect(to: str) -> Incident:
     def strike(journey: Journey) -> None:
         journey.elsewhere.add(to)
         for broker in (journey.source, journey.target):
-            event = ev.ClientRedirected(journey.mover, to, "a second thought")
+            event = ev.ClientRedirected(journey.mover, Address(to), "a second thought")
             journey.federation.handle(broker, event)
 
     return Incident(strike)

@@ -24,6 +24,7 @@ from roost.broker.config import BrokerConfig, ClientConfig
 from roost.broker.core import Broker
 from roost.broker.messages import DATA, PROTOCOL_VERSION, Frame, Message, Parcel
 from roost.broker.module import Module
+from roost.broker.names import Address
 from roost.broker.story import Storybook
 from roost.language import (
     Event,
@@ -190,7 +191,7 @@ class Federation:
         return client
 
     def attach(self, name: str, broker: str) -> None:
-        self.handle(name, ev.AttachRequested(broker))
+        self.handle(name, ev.AttachRequested(Address(broker)))
 
     def subscribe(self, client: str, text: str, name: str | None = None) -> None:
         self.handle(client, ev.SubscribeRequested(name or text, parse_subscription(text)))
@@ -210,8 +211,8 @@ class Federation:
         return f"{client}:{self.clients[client].published}"
 
     def redirect(self, client: str, broker: str) -> None:
-        at = self.clients[client].broker
-        self.handle(at, ev.ClientRedirected(client, broker, f"{client} had better move"))
+        at = self.clients[client].address
+        self.handle(at, ev.ClientRedirected(client, Address(broker), f"{client} had better move"))
 
     def got(self, client: str) -> list[str]:
         """The events that have reached a client, in order."""
@@ -476,7 +477,7 @@ def local(federation: Federation, broker: str, kind: str) -> list[Interest]:
     return [
         interest
         for client in federation.clients.values()
-        if client.broker == broker and client.state == "attached"
+        if client.address == broker and client.state == "attached"
         for interest in getattr(client, kind)().values()
     ]
 

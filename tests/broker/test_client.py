@@ -25,6 +25,7 @@ from roost.broker.messages import (
     SessionEnded,
     Subscribe,
 )
+from roost.broker.names import Address
 from roost.language import Event, parse_subscription
 from tests.broker.kit import Federation
 
@@ -43,7 +44,7 @@ def pair(**config: Any) -> Federation:
 def attached(**config: Any) -> Client:
     """A client alone, attached on connection 1."""
     client = Client(ClientConfig(client="C", session="s", **config))
-    client.handle(ev.AttachRequested("B1"), 0.0)
+    client.handle(ev.AttachRequested(Address("B1")), 0.0)
     client.handle(ev.LinkOpened("B1", 1), 0.0)
     client.handle(ev.Received(1, (Attached("s.0", False, 0, 0),)), 0.0)
     return client
@@ -59,7 +60,7 @@ def delivery(number: int, publisher: str = "P", *ids: str) -> Frame:
 
 def test_attaching_step_by_step() -> None:
     client = Client(ClientConfig(client="C", session="s", redial_s=2.0))
-    assert client.handle(ev.AttachRequested("B1"), 0.0) == [do.OpenLink("B1")]
+    assert client.handle(ev.AttachRequested(Address("B1")), 0.0) == [do.OpenLink("B1")]
     assert client.handle(ev.LinkRefused("B1"), 0.0) == [do.SetTimer("dial:0", 2.0)]
     assert client.handle(ev.TimerFired("dial:0"), 0.0) == [do.OpenLink("B1")]
     (greeting,) = client.handle(ev.LinkOpened("B1", 1), 0.0)
@@ -71,9 +72,9 @@ def test_attaching_step_by_step() -> None:
 
 def test_an_application_in_a_hurry_need_not_wait_for_the_timer() -> None:
     client = Client(ClientConfig(client="C", session="s"))
-    client.handle(ev.AttachRequested("B1"), 0.0)
+    client.handle(ev.AttachRequested(Address("B1")), 0.0)
     client.handle(ev.LinkRefused("B1"), 0.0)
-    assert client.handle(ev.AttachRequested("B1"), 0.0) == [do.OpenLink("B1")]
+    assert client.handle(ev.AttachRequested(Address("B1")), 0.0) == [do.OpenLink("B1")]
     assert client.handle(ev.TimerFired("dial:0"), 0.0) == []
 
 
@@ -171,7 +172,7 @@ def test_moving_does_not_end_a_pause() -> None:
     federation.publish("pub", a=1)
     federation.redirect("pub", "B2")
     federation.settle()
-    assert federation.clients["pub"].broker == "B2"
+    assert federation.clients["pub"].address == "B2"
     assert not federation.between("pub", "B2", Publication)
     federation.handle("pub", ev.ResumeRequested())
     federation.settle()
@@ -291,7 +292,7 @@ def test_the_answer_of_a_broker_that_forgot_may_be_lost(client: str) -> None:
     federation = pair()
     federation.publish("pub", a=1)
     federation.settle()
-    broker = federation.clients[client].broker
+    broker = federation.clients[client].address
     federation.crash(broker)
     federation.start(broker)
     federation.settle()
@@ -372,7 +373,7 @@ def test_an_acknowledgement_behind_the_end_of_a_move_is_not_for_the_next_session
     client.handle(ev.PublishRequested(Event({"a": 1})), 0.0)
     end = Frame(DATA, 1, SessionEnded("goodbye"))
     client.handle(ev.Received(1, (end, Ack(0, 1))), 0.0)
-    assert (client.broker, client.moving) == ("B2", False)
+    assert (client.address, client.moving) == ("B2", False)
     assert client.accepted == 0
     assert client.pending == 1
 

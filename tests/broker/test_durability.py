@@ -13,6 +13,7 @@ from roost.broker import commands as do
 from roost.broker import events as ev
 from roost.broker.core import Broker
 from roost.broker.messages import HandOver, Redirect, SessionEnded
+from roost.broker.names import Address
 from roost.language import Event
 from tests.broker.kit import Edge, Federation
 
@@ -246,7 +247,7 @@ def test_a_session_that_is_ending_still_is_after_two_crashes() -> None:
         federation.settle()
     session = federation.brokers["B1"].sessions["pub-session.0"]
     assert session.ending
-    federation.handle("B1", ev.ClientRedirected("pub", "B2", "a second thought"))
+    federation.handle("B1", ev.ClientRedirected("pub", Address("B2"), "a second thought"))
     assert not any(isinstance(f.message, Redirect) for f in session.channel.control.outbox)
 
 
@@ -266,7 +267,7 @@ def test_the_marker_of_a_session_that_is_handed_over_outlives_a_crash(crashes: i
     federation.hold_data.clear()
     federation.severed.clear()
     federation.advance(2.0)
-    assert federation.clients["pub"].broker == "B3"
+    assert federation.clients["pub"].address == "B3"
     assert federation.between("B1", "pub", SessionEnded)
     assert len(federation.between("pub", "B1", HandOver)) == 1
     assert not federation.brokers["B1"].sessions
@@ -371,7 +372,7 @@ class Chain(RuleBasedStateMachine):
 
     @rule(client=st.one_of(PUBLISHERS, SUBSCRIBERS))
     def cut_client(self, client: str) -> None:
-        self.federation.cut(client, self.federation.clients[client].broker)
+        self.federation.cut(client, self.federation.clients[client].address)
 
     @rule(seconds=st.sampled_from((0.5, 1.0, 2.0)))
     def wait(self, seconds: float) -> None:

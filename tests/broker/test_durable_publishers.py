@@ -358,7 +358,7 @@ def test_no_module_places_it_elsewhere() -> None:
     federation.client("other", "B1")
     process(federation, 1)
     federation.settle()
-    assert (federation.clients["other"].broker, federation.clients["pub"].broker) == ("B2", "B1")
+    assert (federation.clients["other"].address, federation.clients["pub"].address) == ("B2", "B1")
 
 
 def test_another_advertisement_stands_beside_that_of_the_process_before() -> None:

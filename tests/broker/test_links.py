@@ -45,7 +45,7 @@ def hello(name: str, *, version: int = PROTOCOL_VERSION, known: str = "") -> Lin
 
 def our_hello() -> LinkHello:
     """What B1 says at first: nothing is known, and its life has begun."""
-    return replace(hello("B1"), life="B1~1")
+    return replace(hello("B1"), life="B1~1", address="B1")
 
 
 def publisher_and_subscriber(**config: Any) -> Federation:

@@ -30,6 +30,7 @@ from roost.broker.messages import (
     Unsubscribe,
 )
 from roost.broker.module import Module
+from roost.broker.names import Address
 from roost.broker.permissions import Permission
 from roost.language import parse_advertisement, parse_subscription
 from tests.broker.journey import (
@@ -89,7 +90,7 @@ def test_only_the_brokers_of_the_path_hear_of_it() -> None:
     since = len(federation.said)
     federation.redirect("P", TARGET)
     federation.settle()
-    assert federation.clients["P"].broker == TARGET
+    assert federation.clients["P"].address == TARGET
     assert Counter(between_brokers(federation, since)) == {
         ("B6", "B5", MigrationUpdate): 1,
         ("B5", "B1", MigrationUpdate): 1,
@@ -130,7 +131,7 @@ def test_the_messages_are_as_many_as_the_path_is_long(hops: int) -> None:
     since = len(federation.said)
     federation.redirect("P", f"B{hops}")
     federation.settle()
-    assert federation.clients["P"].broker == f"B{hops}"
+    assert federation.clients["P"].address == f"B{hops}"
     kinds = Counter(kind for _, _, kind in between_brokers(federation, since))
     assert kinds == {MigrationUpdate: hops, MigrationComplete: hops}
 
@@ -184,7 +185,7 @@ def test_there_and_back_again() -> None:
         ids.append(federation.publish("P", a=1))
         federation.redirect("P", target)
         federation.settle()
-        assert federation.clients["P"].broker == target
+        assert federation.clients["P"].address == target
         assert federation.clients["P"].session == f"P-session.{n + 1}"
     assert federation.show().replace("P-session.10", "P-session.0") == before
     assert federation.got("S1") == federation.got("S25") == ids
@@ -201,12 +202,12 @@ def test_nothing_is_lost_doubled_or_reordered(held: Edge | None) -> None:
     for number in count():
         if number % 20 == 0 and len(ids) < 15:
             ids.append(federation.publish("P", a=1))
-        if not federation.step() or federation.clients["P"].broker == TARGET:
+        if not federation.step() or federation.clients["P"].address == TARGET:
             break
     federation.hold_data.clear()
     ids.append(federation.publish("P", a=1))
     federation.settle()
-    assert federation.clients["P"].broker == TARGET
+    assert federation.clients["P"].address == TARGET
     ids.append(federation.publish("P", a=1))
     federation.settle()
     for n in range(1, sum(SUBSCRIBERS.values()) + 1):
@@ -252,7 +253,7 @@ def stays(federation: Federation, reason: str) -> None:
     """P is at the source, was told why, and all is as before."""
     federation.settle()
     client = federation.clients["P"]
-    assert (client.broker, client.state, client.moving) == (SOURCE, "attached", False)
+    assert (client.address, client.state, client.moving) == (SOURCE, "attached", False)
     (tell,) = federation.heard("P", "stays")
     assert tell == do.Tell("stays", TARGET, reason)
     federation.check_tables()
@@ -269,8 +270,8 @@ class Placer(Module):
 
     name = "placer"
 
-    def place(self, client: str, now: float) -> str | None:  # noqa: ARG002
-        return "B7" if client == "P" else None
+    def place(self, client: str, now: float) -> Address | None:  # noqa: ARG002
+        return Address("B7") if client == "P" else None
 
 
 def test_the_target_sends_it_elsewhere() -> None:
@@ -343,7 +344,7 @@ def test_somebody_on_the_way_never_answers(broker: str) -> None:
     play.federation.hold_commits.add(broker)
     play.federation.advance(MOVE_S + 0.1)
     if broker == "B7":  # off the path: it is not asked
-        assert play.client.broker == TARGET
+        assert play.client.address == TARGET
         return
     assert [tell.reason for tell in play.federation.heard("P", "stays")] == [TOO_LONG]
     play.federation.hold_commits.clear()
@@ -362,7 +363,7 @@ def test_while_it_pauses_the_target_is_lost() -> None:
     play.federation.crash(TARGET)
     play.federation.hold_data.clear()
     play.federation.advance(MOVE_S + 0.1)
-    assert play.client.broker == SOURCE
+    assert play.client.address == SOURCE
     assert play.federation.got("SB2") == play.federation.got("SB5") == ids
     play.federation.start(TARGET)
     play.federation.advance(60.0)
@@ -377,7 +378,7 @@ def test_there_is_no_way_to_the_target(parted: Edge) -> None:
     play.federation.settle()
     play.federation.redirect("P", TARGET)
     play.federation.settle()
-    assert play.client.broker == TARGET
+    assert play.client.address == TARGET
     (failed,) = play.federation.between(TARGET, "P", MigrationFailed)
     assert failed == MigrationFailed("not all of these advertisements are known here")
     id_ = play.federation.publish("P", a=1)
@@ -398,7 +399,7 @@ def test_one_of_several_is_withdrawn_on_the_way() -> None:
     only_a = Permission("P", publish=parse_subscription("a present"))
     play.federation.handle(SOURCE, ev.Identified(session.connection, only_a))
     play.federation.advance(1.0)
-    assert play.client.broker == TARGET
+    assert play.client.address == TARGET
     assert play.federation.between(TARGET, "P", MigrationFailed)
     assert not play.federation.between(TARGET, "P", Migrated)
     assert len(play.federation.table(TARGET, "advertisements")) == 3
@@ -436,7 +437,7 @@ def test_the_source_looks_whose_it_is() -> None:
     # And the owner can, after as before.
     federation.redirect("P", TARGET)
     federation.settle()
-    assert federation.clients["P"].broker == TARGET
+    assert federation.clients["P"].address == TARGET
     assert federation.between(SOURCE, "P", PausePlease, since=since)
     federation.check_tables()
 

@@ -103,7 +103,7 @@ def journey(cast: str = MAIN, *, durable: bool = False, linger_s: float = 60.0) 
 def test_undisturbed_it_arrives(cast: str) -> None:
     play = journey(cast)
     assert not play.go("never", NOTHING)
-    assert play.client.broker == TARGET
+    assert play.client.address == TARGET
     migrated = bool(play.federation.between(TARGET, "P", Migrated))
     assert migrated == (cast not in ANEW)
     hands_over = bool(play.federation.between("P", SOURCE, HandOver))
@@ -319,7 +319,7 @@ def test_the_pause_of_a_move_that_is_off_is_not_taken_for_that_of_the_next() -> 
     federation.redirect("P", TARGET)
     federation.advance(100.0)
     play.check(complete=True)
-    assert play.client.broker == TARGET
+    assert play.client.address == TARGET
 
 
 # --- in any order -----------------------------------------------------------------------------------
@@ -371,7 +371,7 @@ def test_what_was_to_settle_before_it_moved_is_answered() -> None:
     federation.handle("P", ev.SettleRequested("q"))
     federation.redirect("P", TARGET)
     federation.settle()
-    assert federation.clients["P"].broker == TARGET
+    assert federation.clients["P"].address == TARGET
     assert not federation.heard("P", "settled")
     federation.hold_data.clear()
     federation.settle()

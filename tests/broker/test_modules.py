@@ -12,6 +12,7 @@ from roost.broker import events as ev
 from roost.broker.errors import InvariantError
 from roost.broker.messages import CONTROL, Publication, Redirect
 from roost.broker.module import Module, ModuleState, Surroundings, Visit
+from roost.broker.names import Address
 from roost.language import parse_advertisement, parse_subscription
 from tests.broker.kit import Federation
 
@@ -84,7 +85,7 @@ class Counter(Module):
             predicted={"count": 0.0},
         )
         if cause is not None:
-            self.here.redirect(client, broker, cause)
+            self.here.redirect(client, Address(broker), cause)
 
 
 class Counted(Federation):
@@ -232,7 +233,7 @@ def test_acting_carries_decisions_out() -> None:
     federation.settle()
     federation.have("B1", lambda counter: counter.move("pub", "B3"))
     federation.settle()
-    assert federation.clients["pub"].broker == "B3"
+    assert federation.clients["pub"].address == "B3"
     (decision,) = federation.decisions
     assert decision == do.Decision(
         module="counter",
@@ -255,12 +256,14 @@ def test_observing_decides_and_does_nothing() -> None:
     federation.settle()
     federation.have("B1", lambda counter: counter.move("pub", "B3"))
     federation.settle()
-    assert federation.clients["pub"].broker == "B1"
+    assert federation.clients["pub"].address == "B1"
     assert len(federation.counters["B1"].visits) == 1
     (decision,) = federation.decisions
     assert not decision.acted
     with pytest.raises(InvariantError, match="acts while observing"):
-        federation.have("B1", lambda counter: counter.here.redirect("pub", "B3", "on a whim"))
+        federation.have(
+            "B1", lambda counter: counter.here.redirect("pub", Address("B3"), "on a whim")
+        )
 
 
 class Placer(Module):
@@ -268,8 +271,8 @@ class Placer(Module):
 
     name = "placer"
 
-    def place(self, client: str, now: float) -> str | None:  # noqa: ARG002
-        return "B2"
+    def place(self, client: str, now: float) -> Address | None:  # noqa: ARG002
+        return Address("B2")
 
 
 @pytest.mark.parametrize(("state", "where"), [("off", "B1"), ("observing", "B1"), ("acting", "B2")])
@@ -278,7 +281,7 @@ def test_only_an_acting_module_places_clients(state: str, where: str) -> None:
     federation.handle("B1", ev.ModuleSwitched("placer", state))
     federation.client("new", "B1")
     federation.settle()
-    assert federation.clients["new"].broker == where
+    assert federation.clients["new"].address == where
 
 
 def test_switching_off_leaves_nothing() -> None:
@@ -328,3 +331,18 @@ def test_after_a_restart_its_numbers_are_not_taken_for_old_ones(durable: bool) -
     for broker in federation.brokers:
         for kind in ("subscriptions", "advertisements"):
             assert len([i for i in federation.table(broker, kind) if i.startswith("B1.")]) <= 1
+
+
+def test_a_name_is_no_address() -> None:
+    """Where both are the same, nobody would notice until it is live."""
+    federation = counted()
+    for broker in federation.brokers.values():
+        broker.identity.address = Address(f"at {broker.config.broker}")
+    federation.cut("B1", "B2")
+    federation.advance(1.0)
+    here = federation.counters["B1"].here
+    assert here.address_of("B1") == "at B1"
+    assert here.address_of("B2") == "at B2"
+    assert here.address_of("B9") is None
+    with pytest.raises(InvariantError, match=r"expected its address: around.address_of\('B2'\)"):
+        here.redirect("pub", Address("B2"), "by name")

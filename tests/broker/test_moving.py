@@ -30,6 +30,7 @@ from roost.broker.messages import (
     Settled,
     Subscribe,
 )
+from roost.broker.names import Address
 from roost.language import Event, parse_subscription
 from tests.broker.journey import (
     NOTHING,
@@ -65,7 +66,7 @@ class Alone:
         self.handed: list[str] = []
         self.said: list[do.Command] = []
         self._numbers: dict[tuple[int, int], int] = {}
-        self.happens(ev.AttachRequested("B1"))
+        self.happens(ev.AttachRequested(Address("B1")))
         self.happens(ev.LinkOpened("B1", OLD))
         self.happens(ev.Received(OLD, (Attached("s.0", False, 0, 0),)))
         self.happens(ev.SubscribeRequested("all", parse_subscription("a > 0")))
@@ -109,7 +110,7 @@ def test_step_by_step() -> None:
     alone.settled()
     assert alone.messages(OLD)[1:] == [HandOver("a test")]
     alone.ended()
-    assert (alone.client.broker, alone.client.session) == ("B2", "s.1")
+    assert (alone.client.address, alone.client.session) == ("B2", "s.1")
     assert do.Close(OLD, "goodbye") in alone.said
     assert do.Tell("moved", "B2", "0.000000") in alone.said
     assert do.CancelTimer("move") in alone.said
@@ -171,7 +172,7 @@ def test_a_subscription_meanwhile_is_for_both_sessions() -> None:
 
 def test_a_subscription_ahead_of_the_second_session_is_part_of_what_it_begins_with() -> None:
     client = Client(ClientConfig(client="C", session="s"))
-    client.handle(ev.AttachRequested("B1"), 0.0)
+    client.handle(ev.AttachRequested(Address("B1")), 0.0)
     client.handle(ev.LinkOpened("B1", OLD), 0.0)
     client.handle(ev.Received(OLD, (Attached("s.0", False, 0, 0),)), 0.0)
     redirect = Frame(CONTROL, 1, Redirect("B2", "a test"))
@@ -215,7 +216,7 @@ def test_while_greeting_nothing_is_acknowledged() -> None:
 def abandoned(alone: Alone, reason: str) -> None:
     """It is where it was, the second session hears goodbye, and what was held is nobody's."""
     assert do.Tell("stays", "B2", reason) in alone.said
-    assert (alone.client.broker, alone.client.session) == ("B1", "s.0")
+    assert (alone.client.address, alone.client.session) == ("B1", "s.0")
     assert not alone.client.moving
     alone.event(OLD, 1)
     alone.event(OLD, 2)
@@ -240,7 +241,7 @@ def test_once_it_hands_over_it_can_take_as_long_as_it_likes() -> None:
     alone.happens(ev.TimerFired("move"))
     assert alone.client.moving
     alone.ended()
-    assert alone.client.broker == "B2"
+    assert alone.client.address == "B2"
 
 
 def test_the_target_refuses_to_settle() -> None:
@@ -290,7 +291,7 @@ def test_the_old_broker_has_forgotten_the_session() -> None:
     alone.happens(ev.Received(3, (Attached("s.0", False, 0, 0),)))
     assert do.Tell("stays", "B2", "B1 has forgotten the session") in alone.said
     alone.happens(ev.Received(3, (Attached("s.2", False, 0, 0),)))
-    assert (alone.client.broker, alone.client.session) == ("B1", "s.2")
+    assert (alone.client.address, alone.client.session) == ("B1", "s.2")
     assert do.Tell("attached", "B1", "") in alone.said
 
 
@@ -304,7 +305,7 @@ def test_the_old_broker_has_forgotten_a_session_that_is_handed_over() -> None:
     alone.happens(ev.TimerFired("dial:0"))
     alone.happens(ev.LinkOpened("B1", 3))
     alone.happens(ev.Received(3, (Attached("s.0", False, 0, 0),)))
-    assert (alone.client.broker, alone.client.moving) == ("B2", False)
+    assert (alone.client.address, alone.client.moving) == ("B2", False)
     assert alone.handed == ["P:1", "P:2"]
 
 
@@ -344,7 +345,7 @@ def test_the_target_is_lost_when_there_is_no_way_back(ended: bool) -> None:
     publication = Publication("P", 4, Event({"a": 1}))
     alone.happens(ev.Received(3, (Frame(DATA, 1, Delivery(publication, ("C/3",))),)))
     alone.ended()
-    assert (alone.client.broker, alone.client.session) == ("B2", "s.2")
+    assert (alone.client.address, alone.client.session) == ("B2", "s.2")
     assert alone.handed == ["P:1", "P:4"]
 
 
@@ -368,7 +369,7 @@ def test_leaving_when_it_hands_over_is_leaving_the_second() -> None:
 def test_a_connection_that_came_too_late_is_closed() -> None:
     """It was dialled for a move that is off."""
     client = Client(ClientConfig(client="C", session="s"))
-    client.handle(ev.AttachRequested("B1"), 0.0)
+    client.handle(ev.AttachRequested(Address("B1")), 0.0)
     client.handle(ev.LinkOpened("B1", OLD), 0.0)
     client.handle(ev.Received(OLD, (Attached("s.0", False, 0, 0),)), 0.0)
     client.handle(ev.Received(OLD, (Frame(CONTROL, 1, Redirect("B2", "a test")),)), 0.0)
@@ -386,7 +387,7 @@ def test_who_stays_can_be_told_again() -> None:
     alone.hears(NEW, SessionEnded("goodbye"))  # the first try is over by now
     alone.happens(ev.Received(3, (Frame(CONTROL, 1, Settled("roost:move")),)))
     alone.ended()
-    assert (alone.client.broker, alone.client.session) == ("B2", "s.2")
+    assert (alone.client.address, alone.client.session) == ("B2", "s.2")
 
 
 # --- in a federation --------------------------------------------------------------------------------
@@ -420,7 +421,7 @@ def test_undisturbed_it_arrives(cast: str) -> None:
     play = journey(cast)
     assert not play.go("never", NOTHING)
     assert tuple(play.steps) == STEPS
-    assert play.client.broker == TARGET
+    assert play.client.address == TARGET
     assert play.client.duplicates > 0  # some came both ways
 
 
@@ -483,7 +484,7 @@ def test_in_any_order_of_arrival(cast: str, held: set[Edge], arrived: int, order
     """Whatever comes first, the old way or the new: each once, and in order."""
     play = journey(cast)
     play.go(arrived, hold(*held), iter(lambda: order.randrange(1000), None))
-    assert play.client.broker == TARGET
+    assert play.client.address == TARGET
 
 
 @given(
@@ -521,7 +522,7 @@ def test_what_is_held_has_a_bound() -> None:
     assert not federation.got("S")
     federation.severed.clear()
     federation.advance(20.0)
-    assert federation.clients["S"].broker == TARGET
+    assert federation.clients["S"].address == TARGET
     ids.append(federation.publish("P", a=1))
     federation.settle()
     assert federation.heard("S", "dropped")

@@ -8,6 +8,7 @@ from itertools import pairwise
 from roost.broker import events as ev
 from roost.broker.messages import Ping, Pong, Probed, Publication
 from roost.broker.module import Module, Surroundings
+from roost.broker.names import Address
 from roost.broker.probing import AT_ONCE, WITHIN_S
 from tests.broker.kit import Federation
 
@@ -39,7 +40,7 @@ def asked(names: Sequence[str] = NAMES) -> tuple[Federation, Curious]:
     federation.advertise("P", "a > 0")
     federation.settle()
     federation.brokers["B1"].node.work.commands = []
-    assert curious.around.probe("P", names)
+    assert curious.around.probe("P", [*map(Address, names)])
     federation._execute("B1", federation.brokers["B1"].node.work.commands)
     return federation, curious
 
@@ -95,7 +96,7 @@ def test_who_asks_again_is_answered_at_once() -> None:
     for _ in range(3):
         federation.step()
     federation.brokers["B1"].node.work.commands = []
-    curious.around.probe("P", ["B3"])
+    curious.around.probe("P", [Address("B3")])
     federation._execute("B1", federation.brokers["B1"].node.work.commands)
     federation.settle()
     assert len(curious.found) == 2
@@ -117,7 +118,7 @@ def test_events_go_on_meanwhile() -> None:
 
 def test_a_client_that_is_not_there_is_not_asked() -> None:
     _, curious = asked(["B2"])
-    assert not curious.around.probe("nobody", ["B2"])
+    assert not curious.around.probe("nobody", [Address("B2")])
 
 
 def test_an_answer_that_nobody_waits_for_is_none() -> None:

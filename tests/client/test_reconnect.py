@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from roost.broker.events import ClientRedirected, LinkAdded
+from roost.broker.names import Address
 from roost.client import SessionOver, connect
 from roost.client import line as lines
 from roost.runtime.config import LimitsTable
@@ -183,7 +184,7 @@ async def test_a_client_is_sent_elsewhere() -> None:
         for n in range(100):
             await client.publish({"n": n})
         there = f"127.0.0.1:{second.port}"
-        first.shell.handle(ClientRedirected(client.name, there, "a test"))
+        first.shell.handle(ClientRedirected(client.name, Address(there), "a test"))
         for n in range(100, 200):
             await client.publish({"n": n})
         await until(lambda: second.shell.machine.sessions)
@@ -203,7 +204,7 @@ async def test_sent_to_where_nobody_is() -> None:
     async with serving() as server, connect(url_of(server)) as client:
         subscription = client.subscribe("n > 0")
         await subscription.ready()
-        server.shell.handle(ClientRedirected(client.name, "127.0.0.1:9", "a test"))
+        server.shell.handle(ClientRedirected(client.name, Address("127.0.0.1:9"), "a test"))
         line = client._line
         assert line is not None
         await until(lambda: line.machine.moving)

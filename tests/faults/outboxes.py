@@ -18,6 +18,7 @@ from roost.broker import events as ev
 from roost.broker.client import Client
 from roost.broker.commands import Command, Tell
 from roost.broker.config import ClientConfig
+from roost.broker.names import Address
 from roost.language import Advertisement, Event, Filter, Operator, Predicate, Subscription
 from roost.simulation import statements as st
 from roost.simulation.clients import SimulatedClient
@@ -97,7 +98,7 @@ class Outbox:
         self.kill()
         self.processes += 1
         self._process = self.world.clients[self.name] = Process(self, self.processes)
-        self._process.handle(ev.AttachRequested(self._broker))
+        self._process.handle(ev.AttachRequested(Address(self._broker)))
 
     def kill(self) -> None:
         if self._process is not None:

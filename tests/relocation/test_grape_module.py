@@ -276,7 +276,7 @@ def test_the_publisher_moves_next_to_its_audience_and_nobody_notices() -> None:
     assert (move.kind, move.subject) == ("move", "P")
     assert move.choice in ("B6", "B7", "B8")  # 3 messages each, instead of 5
     assert move.predicted["load_per_s"] == pytest.approx(3.0)
-    assert federation.clients["P"].broker == move.choice
+    assert federation.clients["P"].address == move.choice
     check_delivered(federation)
     federation.check_tables()
     (moved,) = federation.heard("P", "moved")
@@ -309,7 +309,7 @@ def test_a_decision_is_made_from_the_last_sessions_which_move_along() -> None:
         federation.subscribe(name, f"{EVERYTHING} and side = '{side}'")
     federation.settle()
     publish(federation, 4, side="right")
-    assert federation.clients["P"].broker == "B7"
+    assert federation.clients["P"].address == "B7"
     publish(federation, 4, side="right")  # which it spends moving, in part
     publish(federation, 4, side="right")
     publish(federation, 4, side="left")
@@ -319,7 +319,7 @@ def test_a_decision_is_made_from_the_last_sessions_which_move_along() -> None:
     assert stay.evidence["present"]["load_per_s"] == pytest.approx((8 * 1 + 4 * 6) / 12)
     assert len(federation.got("U")) == 12
     publish(federation, 12, side="left")
-    assert federation.clients["P"].broker == "B3"
+    assert federation.clients["P"].address == "B3"
     assert len(federation.got("T")) == 16
 
 
@@ -342,7 +342,7 @@ def test_several_that_are_about_to_come_are_counted_before_they_show() -> None:
     assert lost["outcome"] == "its input utilisation would be 1.00, above 0.9"
     federation.advance(SHOWN_AFTER_S)
     publish(federation, 8)
-    assert federation.clients["P"].broker == "B3"
+    assert federation.clients["P"].address == "B3"
 
 
 def test_round_trips_are_asked_of_the_client_and_count() -> None:
@@ -414,7 +414,7 @@ def test_a_move_has_to_pay_and_then_rests() -> None:
     publish(federation, 8)
     assert {decision.kind for decision in federation.decisions} == {"stay"}
     assert "not 1e+09 times less" in federation.decisions[0].evidence["worth"]["reason"]
-    assert federation.clients["P"].broker == "B1"
+    assert federation.clients["P"].address == "B1"
 
 
 def test_a_publisher_rests_after_a_move() -> None:
@@ -423,18 +423,18 @@ def test_a_publisher_rests_after_a_move() -> None:
         FIGURE_1, {"B7": 1}, lambda: Grape(GrapeConfig(session=4, goal=LOAD, terms=resting))
     )
     publish(federation, 4)
-    assert federation.clients["P"].broker == "B7"
+    assert federation.clients["P"].address == "B7"
     # The audience goes elsewhere.
     federation.unsubscribe("SB7.0", "class = 'STOCK'")
     federation.client("T", "B3")
     federation.subscribe("T", "class = 'STOCK'")
     federation.settle()
     publish(federation, 12)
-    assert federation.clients["P"].broker == "B7"
+    assert federation.clients["P"].address == "B7"
     assert "rests for 1000 s" in federation.decisions[-1].evidence["worth"]["reason"]
     federation.advance(1_000.0)
     publish(federation, 8)
-    assert federation.clients["P"].broker == "B3"
+    assert federation.clients["P"].address == "B3"
 
 
 def test_observing_decides_and_moves_nobody() -> None:
@@ -447,7 +447,7 @@ def test_observing_decides_and_moves_nobody() -> None:
     assert [(d.kind, d.choice, d.acted) for d in federation.decisions] == [
         ("move", "B7", False)
     ] * 2
-    assert federation.clients["P"].broker == "B1"
+    assert federation.clients["P"].address == "B1"
 
 
 @settings(max_examples=15)

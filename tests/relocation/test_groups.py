@@ -70,7 +70,7 @@ def test_a_group_moves_to_its_publisher_and_misses_nothing() -> None:
     assert move.subject == "3 subscribers to class = 'STOCK'"
     assert move.choice == "B1"
     assert move.evidence["publishers"] == ["P"]
-    assert {made.clients[f"SB7.{n}"].broker for n in range(3)} == {"B1"}
+    assert {made.clients[f"SB7.{n}"].address for n in range(3)} == {"B1"}
     # Four brokers received each event before, and one does after.
     assert move.evidence["present"]["load_per_s"] == 4 * move.predicted["load_per_s"]
     check_all(made)
@@ -90,7 +90,7 @@ def test_a_group_rests_as_long_as_any_of_it_does() -> None:
     assert stays
     assert all("rests for 80 s" in reason for reason in stays)
     publish_for(made, 60)
-    assert {made.clients[f"SB7.{n}"].broker for n in range(2)} == {"B1"}
+    assert {made.clients[f"SB7.{n}"].address for n in range(2)} == {"B1"}
 
 
 def test_the_request_goes_the_way_that_events_came() -> None:
@@ -113,8 +113,8 @@ def test_two_groups_of_one_broker_are_decided_for_in_turn() -> None:
     made.settle()
     for volume in 50 * [1, 7]:
         publish_for(made, 1, volume=volume)
-    assert made.clients["SB7.0"].broker == "B1"
-    assert made.clients["T"].broker == "B1"
+    assert made.clients["SB7.0"].address == "B1"
+    assert made.clients["T"].address == "B1"
     assert [d.subject for d in decisions(made, "move")] == ["SB7.0", "T"]
 
 
@@ -125,7 +125,7 @@ def test_a_subscriber_stays_with_others_who_want_the_same() -> None:
     made.subscribe("T", "class = 'STOCK' or class = 'other'")
     made.settle()
     publish_for(made, 100)
-    assert made.clients["SB7.0"].broker == "B7"
+    assert made.clients["SB7.0"].address == "B7"
     assert not decisions(made, "move")
 
 
@@ -154,5 +154,5 @@ def test_publishers_and_durable_sessions_are_no_members() -> None:
         made.publish("P", **{"class": "STOCK"})
         made.publish("Q", **{"class": "OTHER"})
         made.advance(1.0)
-    assert made.clients["D"].broker == made.clients["Q"].broker == "B7"
+    assert made.clients["D"].address == made.clients["Q"].address == "B7"
     assert not decisions(made, "move")

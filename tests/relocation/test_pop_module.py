@@ -88,7 +88,7 @@ def test_figure_1_end_to_end() -> None:
     assert (decision.kind, decision.subject, decision.choice) == ("move", "P", "B6")
     assert decision.evidence["downstream"] == {"B2": 6.0, "B4": 3.0, "B5": 15.0}
     assert decision.evidence["path"] == ("B1", "B5", "B6")
-    assert federation.clients["P"].broker == "B6"
+    assert federation.clients["P"].address == "B6"
     # Operation 1: the advertisement comes from the other side.
     (advertisement,) = federation.table("B6", "advertisements")
     last_hops = {b: federation.table(b, "advertisements")[advertisement] for b in AUDIENCE_1}
@@ -164,7 +164,7 @@ def test_a_trace_without_a_result_is_given_up() -> None:
     federation.hold_data.clear()
     federation.advance(60.0)
     publish(federation, 3)
-    assert federation.clients["P"].broker == "B6"
+    assert federation.clients["P"].address == "B6"
     check_delivered(federation)
 
 
@@ -174,7 +174,7 @@ def test_a_move_has_to_pay() -> None:
     publish(federation, 4)
     assert {decision.kind for decision in federation.decisions} == {"stay"}
     assert "not 1e+09 times less" in federation.decisions[0].evidence["why"]
-    assert federation.clients["P"].broker == "B1"
+    assert federation.clients["P"].address == "B1"
 
 
 def test_after_a_decision_averages_go_on_and_traces_are_counted_anew() -> None:
@@ -201,7 +201,7 @@ def test_observing_moves_nobody() -> None:
     publish(federation, 4)
     assert federation.decisions
     assert not any(decision.acted for decision in federation.decisions)
-    assert federation.clients["P"].broker == "B1"
+    assert federation.clients["P"].address == "B1"
 
 
 def test_clients_may_not_trace() -> None:

@@ -26,7 +26,11 @@ from roost.simulation.settings import Settings, settings_changed, settings_with
         ("payload_bytes", "10000000", "Expected `int` <= 524288"),
         ("payload_bytes", "1.5", "setting payload_bytes: '1.5' will not do: "),
         ("durability", "2", "setting durability: '2' will not do: "),
-        ("routing", "magic", "setting routing: 'magic' will not do: Invalid enum value 'magic'"),
+        (
+            "routing",
+            "magic",
+            "there is no router 'magic'; expected one of advertisement, flooding, or package.module:Class",
+        ),
         ("speed", "1", "unknown setting 'speed'; there are routing, covering, "),
     ],
 )

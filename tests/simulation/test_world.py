@@ -102,7 +102,7 @@ def test_redirect() -> None:
     text = TRIPLE + "4.0 client redirect S B1\n8.0 publisher publish P [a,7]\n"
     world = world_of(text)
     assert judged(world).clean
-    assert world.clients["S"].machine.broker == "B1"
+    assert world.clients["S"].broker == "B1"
     assert world.publications_sent == 0  # from broker to broker
     assert world.oracle.delivered == 1
 

@@ -38,6 +38,7 @@ from roost.broker.messages import (
     Unsubscribe,
     priority_of,
 )
+from roost.broker.names import Address
 from roost.broker.naming import Naming
 from roost.language import Advertisement, Subscription
 
@@ -79,9 +80,9 @@ class Attachment:
         "_client",
         "_dial_timer",
         "acks_timed",
+        "address",
         "advertisement_ids",
         "begun",
-        "broker",
         "channel",
         "connection",
         "deliveries",
@@ -99,12 +100,12 @@ class Attachment:
         "withdrawn",
     )
 
-    def __init__(self, client: Owner, number: int, broker: str) -> None:
+    def __init__(self, client: Owner, number: int, address: Address) -> None:
         self._client = client
         self.number = number  # among those of the client: what its timers are called by
         self._dial_timer, self._acks_timer = f"dial:{number}", f"acks:{number}"
         self.session = client.naming.session
-        self.broker = broker
+        self.address = address
         self.state: State = "idle"
         self.connection: int | None = None
         self.speaks = client.config.version  # what we greet with
@@ -137,7 +138,7 @@ class Attachment:
 
     def dial(self) -> None:
         self.state = "connecting"
-        self._client.command(OpenLink(self.broker))
+        self._client.command(OpenLink(self.address))
 
     def opened(self, connection: int) -> None:
         self.connection = connection

@@ -54,6 +54,7 @@ from roost.broker.messages import (
     Settled,
 )
 from roost.broker.moving import RESUME_ID, RESUME_TIMER, TIMER, Move, MoveCounts, Withdrawal
+from roost.broker.names import Address
 from roost.broker.naming import Naming
 from roost.broker.offers import Offers
 from roost.broker.probing import TIMER as PROBE_TIMER
@@ -111,7 +112,7 @@ class Client:
         self._offers = Offers()
         self.kept_back: deque[Publication | Withdrawal] = deque()
         self._questions = Questions(self)
-        self.home = Attachment(self, 0, "")
+        self.home = Attachment(self, 0, Address(""))
         self.outlet = self.home  # where events go
         self.move: Move | None = None
         self.move_counts = MoveCounts()
@@ -123,9 +124,9 @@ class Client:
         return self.home.state
 
     @property
-    def broker(self) -> str:
+    def address(self) -> Address:
         """Where it is, or is going."""
-        return self.home.broker
+        return self.home.address
 
     @property
     def session(self) -> str:
@@ -251,7 +252,7 @@ class Client:
 
     def _attach(self, request: ev.AttachRequested) -> None:
         if self.state in ("idle", "refused"):
-            self.home.broker = request.broker
+            self.home.address = request.address
             self.home.dial()
         elif self.state == "waiting":
             self.home.dial()  # the application is in a hurry
@@ -299,7 +300,7 @@ class Client:
 
     def _opened(self, event: ev.LinkOpened) -> None:
         for attachment in self.attachments():
-            if attachment.broker == event.broker and attachment.state == "connecting":
+            if attachment.address == event.broker and attachment.state == "connecting":
                 attachment.opened(event.connection)
                 return
         if self.probing is not None and self.probing.opened(event):
@@ -308,7 +309,7 @@ class Client:
 
     def _refused(self, event: ev.LinkRefused) -> None:
         for attachment in self.attachments():
-            if attachment.broker == event.broker and attachment.state == "connecting":
+            if attachment.address == event.broker and attachment.state == "connecting":
                 attachment.wait()
         if self.probing is not None:
             self.probing.refused(event.broker)
@@ -324,7 +325,7 @@ class Client:
             self._dismissed.remove(attachment)
             return
         if attachment is self.home:
-            self.command(Tell("detached", attachment.broker, event.reason))
+            self.command(Tell("detached", attachment.address, event.reason))
         attachment.wait()
 
     def _on(self, connection: int) -> Attachment | None:
@@ -388,7 +389,7 @@ class Client:
         attachment.attached(greeting)
         if not greeting.resumed:
             self.is_new = greeting.is_new
-        self.command(Tell("attached", attachment.broker, "resumed" if greeting.resumed else ""))
+        self.command(Tell("attached", attachment.address, "resumed" if greeting.resumed else ""))
         if self.config.publisher and self.accepted > greeting.published:
             self._accepted_max = greeting.published  # the reason is on the way
         attachment.send_waiting()
@@ -410,13 +411,13 @@ class Client:
             return
         if move is not None and attachment is move.target and move.stage != "handing":
             attachment.state = "refused"
-            move.abandon(f"{attachment.broker} says: {answer.reason}")
+            move.abandon(f"{attachment.address} says: {answer.reason}")
         elif answer.redirect:
-            attachment.broker = answer.redirect
+            attachment.address = Address(answer.redirect)
             attachment.dial()
         elif attachment is self.home:
             attachment.state = "refused"
-            self.command(Tell("refused", attachment.broker, answer.reason))
+            self.command(Tell("refused", attachment.address, answer.reason))
         else:
             attachment.wait()
 
@@ -434,7 +435,7 @@ class Client:
 
     def moved(self, pause_s: float) -> None:
         """The client is at another broker, and was not able to publish for so long."""
-        self.command(Tell("moved", self.broker, f"{pause_s:.6f}"))
+        self.command(Tell("moved", self.address, f"{pause_s:.6f}"))
         self._questions.moved()
         if self._leaving:
             self.home.send(self._goodbye())
@@ -442,7 +443,7 @@ class Client:
     def resume_when_settled(self) -> None:
         """Keep events back until what was said has settled."""
         self._settles_to_resume = True
-        self.home.send(Settle(RESUME_ID, f"{self.config.client} stays at {self.broker}"))
+        self.home.send(Settle(RESUME_ID, f"{self.config.client} stays at {self.address}"))
 
     # --- what brokers say ---------------------------------------------------------------------------
 
@@ -539,7 +540,7 @@ class Client:
         """
         busy = self._leaving or self.moving or self._settles_to_resume
         busy = busy or self.home.is_unheard(Paused)
-        if not busy and not self.config.durable and message.broker != self.broker:
+        if not busy and not self.config.durable and message.address != self.address:
             self.move = Move(self, message)
 
     def _probe(self, message: Probe) -> None:
@@ -556,14 +557,14 @@ class Client:
     def _ended(self, message: SessionEnded) -> None:
         """The broker has ended the session."""
         if self.move is not None:
-            self.move.abandon(f"{self.broker} has ended the session: {message.reason}")
+            self.move.abandon(f"{self.address} has ended the session: {message.reason}")
         home = self.home
         home.outstanding.clear()  # nobody keeps them for us any more
         home.send_ack()
         home.hang_up("goodbye")
         home.begun = False
         home.state = "idle"
-        self.command(Tell("ended", self.broker, message.reason))
+        self.command(Tell("ended", self.address, message.reason))
 
     def _bar(self, request: str) -> None:
         """If it was an event that was refused, none behind it is accepted."""

@@ -60,6 +60,7 @@ from roost.broker.messages import (
 from roost.broker.migrating import Migrating
 from roost.broker.module import Module, ModuleState
 from roost.broker.modules import Modules, Premises
+from roost.broker.names import Address
 from roost.broker.node import Listeners, Node
 from roost.broker.requests import Requests
 from roost.broker.router import Flooding
@@ -203,7 +204,7 @@ class Broker:
             ev.LinkAdded: node.linked.added,
             ev.LinkRemoved: node.linked.removed,
             ev.ClientRedirected: lambda event: self._redirect(
-                event.client, event.broker, event.cause
+                event.client, event.address, event.cause
             ),
             ev.SessionDismissed: node.hosted.dismiss,
             ev.LoadSampled: lambda event: self.modules.sampled(event.load, self._work.now),
@@ -246,8 +247,8 @@ class Broker:
     def _publish(self, source: Hop, publication: Publication, hops: int) -> None:
         self.exchange.publish(source, publication, hops)
 
-    def _redirect(self, client: str, broker: str, cause: str) -> None:
-        self.requests.redirect(client, broker, cause)
+    def _redirect(self, client: str, address: Address, cause: str) -> None:
+        self.requests.redirect(client, address, cause)
 
     def _set_greedy(self, links: Sequence[Link]) -> None:
         self.router.greedy = links

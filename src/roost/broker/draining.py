@@ -11,8 +11,8 @@ then every event that was on the way to the beginning has come as well.
     marker                -> waiting for the others       | nobody else: echo
     echo                  -> one less to wait for         | the last: echo to where the marker came from, or
                                                             drained, where it began
-    neighbour gone, or    -> as if it had echoed: what it had on the way is not coming any more
-      starting anew
+    neighbour gone        -> as if it had echoed: what it had on the way is not coming any more
+    link begins anew      -> the marker is sent again, behind the events that will still arrive
     neighbour excused     -> as if it had echoed, if this is about what a client has asked for: it is queued
                              there, and nothing is missed (see `absence`)
 
@@ -118,12 +118,21 @@ class Draining:
                 self._heard(drain, link.name, (link.name,))
 
     def gone(self, link: Link) -> None:
-        """The neighbour has left, or has lost its memory."""
+        """The neighbour has left."""
+        self.forgotten(link)
         for drain in list(self._drains.values()):
-            if drain.parent == link.name:
-                self._forget(drain)  # nobody is left who waits for it
-            else:
-                self._heard(drain, link.name)
+            self._heard(drain, link.name)
+
+    def forgotten(self, link: Link) -> None:
+        """It has lost its memory, or we what it knew of us: nobody is left who waits for its markers."""
+        for drain in [drain for drain in self._drains.values() if drain.parent == link.name]:
+            self._forget(drain)
+
+    def again(self, link: Link) -> None:
+        """What was told over the link has been told again, and the markers are to come behind that."""
+        for drain in self._drains.values():
+            if link.name in drain.waiting:
+                self._tell(link, Marker(drain.id, drain.cause))
 
     def restore(
         self, begun: int, records: Mapping[StoreKey, tuple[str, str, tuple[str, ...]]]

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from roost.broker.messages import Message, Parcel
+from roost.broker.names import Address
 from roost.broker.permissions import Permission
 from roost.language import Advertisement, Event, Subscription
 
@@ -105,7 +106,7 @@ class ClientRedirected(Struct, frozen=True, gc=False):
     """The operator, or an optimiser, wants a client to move."""
 
     client: str
-    broker: str
+    address: Address
     cause: str
 
 
@@ -207,9 +208,9 @@ class UnadvertiseRequested(Struct, frozen=True, gc=False):
 
 
 class AttachRequested(Struct, frozen=True, gc=False):
-    """The application connects, to this broker."""
+    """The application connects, to the broker there."""
 
-    broker: str
+    address: Address
 
 
 class LeaveRequested(Struct, frozen=True, gc=False):

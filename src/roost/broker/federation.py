@@ -55,7 +55,11 @@ class Federation:
         self._router.introduce(link, f"link {self._identity.name} - {link.name}")
         self._modules.neighbours_changed(self._work.now)
 
-    def removed(self, link: Link) -> None:
+    def removed(self, link: Link, cause: str) -> None:
+        self._router.forget(link, cause)
+        self._router.untell(link)
+        self._draining.gone(link)  # which may be the end of a session that was told of
+        self._router.untell(link)
         self._absence.gone(link)
         self._membership.gone(link)
         self._modules.neighbours_changed(self._work.now)
@@ -76,8 +80,7 @@ class Federation:
     def clear(self, link: Link, cause: str) -> None:
         self._router.forget(link, cause)
         self._router.untell(link)
-        self._draining.gone(link)  # which may be the end of a session that was told of
-        self._router.untell(link)
+        self._draining.forgotten(link)
 
     def begin(self, link: Link, cause: str, *, undelivered: bool, again: list[Frame]) -> None:
         self._router.introduce(link, cause)
@@ -90,3 +93,4 @@ class Federation:
             for frame in again:
                 self._tell(link, frame.message, frame.hops)
             self._tell(link, Unadvertise(id_, cause, number), 0)
+        self._draining.again(link)

@@ -9,6 +9,7 @@ from roost.broker.channel import Channel, Marks
 from roost.broker.demands import demands_of
 from roost.broker.journal import Journal
 from roost.broker.messages import PROTOCOL_VERSION
+from roost.broker.names import Address
 from roost.broker.permissions import Permission
 from roost.broker.told import Told
 from roost.language import Advertisement, Interest
@@ -91,6 +92,7 @@ class Link(Peer):
 
     __slots__ = (
         "_journal",
+        "address",
         "advertisements_told",
         "advertises",
         "announced",
@@ -135,6 +137,7 @@ class Link(Peer):
         super().__init__(name)
         self._journal = journal
         self.dials = dials  # whether it is on us to connect
+        self.address = Address("")  # where clients find it, if it has said so
         self.attempts = 0  # in vain, since it was last open
         self.greeted = False  # the neighbour has greeted back on this connection: it is open
         self.peer_incarnation = ""

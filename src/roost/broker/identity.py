@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from roost.broker.journal import Journal
+from roost.broker.names import Address
 
 
 class Identity:
@@ -17,7 +18,7 @@ class Identity:
     def __init__(self, name: str, life: str) -> None:
         self.name = name
         self.incarnation = self.life = life
-        self.address = name  # where clients find it, in words of the driver
+        self.address = Address(name)  # where clients find it, in words of the driver
         self.boots = 0  # how often it has started with the same store
 
     def begin(self, journal: Journal | None) -> None:

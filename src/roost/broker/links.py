@@ -42,6 +42,7 @@ from roost.broker.messages import (
     Note,
     Publication,
 )
+from roost.broker.names import Address
 from roost.broker.pausing import Pausing
 from roost.broker.peers import Peers
 from roost.broker.permissions import NOBODY
@@ -65,8 +66,8 @@ class Neighbourhood(Protocol):
     def added(self, link: Link) -> None:
         """A neighbour from now on."""
 
-    def removed(self, link: Link) -> None:
-        """A neighbour no longer."""
+    def removed(self, link: Link, cause: str) -> None:
+        """A neighbour no longer: forget what was told, both ways."""
 
     def greeted(self, link: Link) -> None:
         """It is there."""
@@ -78,7 +79,7 @@ class Neighbourhood(Protocol):
         """It must not be a neighbour just now."""
 
     def clear(self, link: Link, cause: str) -> None:
-        """Forget what was told over a link, both ways."""
+        """One of the two has lost its memory: forget what was told over the link, both ways."""
 
     def begin(self, link: Link, cause: str, *, undelivered: bool, again: list[Frame]) -> None:
         """Tell it all that it should know, and these once more; it may not have had what waits for it."""
@@ -142,12 +143,11 @@ class Links:
         link.greeted = False
         self._work.command(CancelTimer(f"{TIMER}:{link.name}"))
         del self._links[link.name]  # first, so that nobody tells it anything
-        self._neighbourhood.clear(link, event.cause)
+        self._neighbourhood.removed(link, event.cause)
         link.channel.forget()
         self._pausing.unblock(link)
         if self._work.journal is not None:
             self._work.journal.delete("link", link.name)
-        self._neighbourhood.removed(link)
 
     def opened(self, event: ev.LinkOpened) -> None:
         link = self._links.get(event.broker)
@@ -229,6 +229,7 @@ class Links:
             data_sent_before=link.before.data_sent,
             data_received_before=link.before.data_received,
             data_acked=data.acked,
+            address=self._identity.address,
         )
 
     def greet(self, connection: int, hello: LinkHello) -> None:
@@ -252,6 +253,7 @@ class Links:
         if not resumed:
             self._begin(link, hello)
         link.greeted = True
+        link.address = Address(hello.address)
         link.greeted_at = self._work.now
         if link.peer_life != hello.life:
             if link.peer_life:

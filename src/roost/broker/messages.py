@@ -246,9 +246,9 @@ class SessionEnded(Message, frozen=True):
 
 
 class Redirect(Message, frozen=True):
-    """Please move to this broker."""
+    """Please move to the broker there."""
 
-    broker: str
+    address: str
     cause: str
 
 
@@ -335,6 +335,7 @@ class LinkHello(Struct, frozen=True, gc=False):
     data_sent_before: int = 0
     data_received_before: int = 0
     data_acked: int = 0
+    address: str = ""  # where clients find us
 
 
 class Attach(Struct, frozen=True, gc=False):

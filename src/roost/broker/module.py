@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from roost.broker.events import LoadIndices
     from roost.broker.messages import Publication
+    from roost.broker.names import Address
     from roost.language import Advertisement, Subscription, Value
 
 
@@ -58,8 +59,11 @@ class Surroundings(Protocol):
     broker: str
 
     @property
-    def address(self) -> str:
+    def address(self) -> Address:
         """Where clients find this broker: what `redirect` and `probe` of any broker take."""
+
+    def address_of(self, broker: str) -> Address | None:
+        """The same of a neighbour, or of this broker; None if it has not said so."""
 
     @property
     def acting(self) -> bool:
@@ -96,7 +100,7 @@ class Surroundings(Protocol):
         Nothing is kept for a neighbour that is away: what modules ask has had its time by then.
         """
 
-    def probe(self, client: str, addresses: Sequence[str]) -> bool:
+    def probe(self, client: str, addresses: Sequence[Address]) -> bool:
         """Have a client measure how far brokers are; see `Module.probed`. False: it is not there."""
 
     def set_timer(self, name: str, delay_s: float) -> None: ...
@@ -114,8 +118,8 @@ class Surroundings(Protocol):
     ) -> str | None:
         """Record a decision. Its id, to be the cause of what follows; None while only observing."""
 
-    def redirect(self, client: str, broker: str, cause: str) -> None:
-        """Ask a client to move. Only for a cause, which a decision gives."""
+    def redirect(self, client: str, address: Address, cause: str) -> None:
+        """Ask a client to move there. Only for a cause, which a decision gives."""
 
 
 class Module:
@@ -156,8 +160,8 @@ class Module:
     def sampled(self, load: LoadIndices, now: float) -> None:
         """New load indices."""
 
-    def place(self, client: str, now: float) -> str | None:  # noqa: ARG002
-        """A client that is new here had better go to this broker; None: it can stay."""
+    def place(self, client: str, now: float) -> Address | None:  # noqa: ARG002
+        """A client that is new here had better go to the broker there; None: it can stay."""
         return None
 
     def neighbours_changed(self, now: float) -> None:

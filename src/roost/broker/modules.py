@@ -14,6 +14,7 @@ from roost.broker.hops import Hop, Inside, Link, Session
 from roost.broker.identity import Identity
 from roost.broker.messages import CONTROL, Message, Note, Probe, Probed, Publication
 from roost.broker.module import Module, ModuleState, Visit
+from roost.broker.names import Address
 from roost.broker.router import Flooding
 from roost.broker.work import Work
 from roost.language import Advertisement, Event, Subscription, Value
@@ -37,7 +38,7 @@ class Premises:
         *,
         tell: Callable[[Link | Session, Message], None],
         publish: Callable[[Hop, Publication, int], None],
-        redirect: Callable[[str, str, str], None],
+        redirect: Callable[[str, Address, str], None],
     ) -> None:
         self.identity = identity
         self.work = work
@@ -66,8 +67,14 @@ class Host:
         self._decisions = 0
 
     @property
-    def address(self) -> str:
+    def address(self) -> Address:
         return self._at.identity.address
+
+    def address_of(self, broker: str) -> Address | None:
+        if broker == self.broker:
+            return self.address
+        link = self._at.links.get(broker)
+        return link.address or None if link is not None else None
 
     @property
     def acting(self) -> bool:
@@ -127,7 +134,7 @@ class Host:
         if link is not None and link.greeted:
             self._at.tell(link, Note(self.module.name, body, cause, behind))
 
-    def probe(self, client: str, addresses: Sequence[str]) -> bool:
+    def probe(self, client: str, addresses: Sequence[Address]) -> bool:
         sessions = self._at.sessions.values()
         session = next((s for s in sessions if s.client == client and not s.ending), None)
         if session is None:
@@ -168,10 +175,15 @@ class Host:
         self._at.work.command(Record(decision))
         return cause if self.acting else None
 
-    def redirect(self, client: str, broker: str, cause: str) -> None:
+    def redirect(self, client: str, address: Address, cause: str) -> None:
         if not self.acting:
             raise InvariantError(f"module {self.module.name} acts while {self.state.value}")
-        self._at.redirect(client, broker, cause)
+        if address in self._at.links and address != self.address_of(address):
+            raise InvariantError(
+                f"module {self.module.name} sends {client} to {address!r}, which is the name of a"
+                f" broker; expected its address: around.address_of({address!r})"
+            )
+        self._at.redirect(client, address, cause)
 
     def begin(self, now: float) -> None:
         self.module.started(self, now)
@@ -310,7 +322,7 @@ class Modules:
         for host in self._awake:
             host.module.sampled(load, now)
 
-    def place(self, client: str, now: float) -> str | None:
+    def place(self, client: str, now: float) -> Address | None:
         places = (h.module.place(client, now) for h in self._awake if h.acting)
         return next((place for place in places if place is not None), None)
 

@@ -53,6 +53,7 @@ from roost.broker.messages import (
     Settled,
     Unadvertise,
 )
+from roost.broker.names import Address
 from roost.language import Advertisement, Subscription
 
 Stage: TypeAlias = Literal["joining", "migrating", "paused", "settling", "handing"]
@@ -132,7 +133,7 @@ class Move:
         self.pauses = False  # whether they are now
         self.stage: Stage = "joining"
         client.naming.new_session()
-        self.target = Attachment(client, client.home.number + 1, redirect.broker)
+        self.target = Attachment(client, client.home.number + 1, Address(redirect.address))
         self.target.deliveries = "held"
         self.target.dial()
         client.command(SetTimer(TIMER, client.config.move_timeout_s))
@@ -143,16 +144,16 @@ class Move:
         client, target = self._client, self.target
         if target.begun and not greeting.resumed:
             if self.stage != "handing":
-                self.abandon(f"{target.broker} has forgotten the session")
+                self.abandon(f"{target.address} has forgotten the session")
                 return
             target.begin_another()
             target.greet()
             return
         if not greeting.resumed and target.spoken:
             client.say_all_anew(target)
-            client.command(Tell("attached", target.broker))  # something may be lost
+            client.command(Tell("attached", target.address))  # something may be lost
         elif not greeting.resumed:
-            cause = f"{self._client.config.client} moves to {target.broker}:"
+            cause = f"{self._client.config.client} moves to {target.address}:"
             for name, subscription in self._client.subscriptions().items():
                 target.subscribe(name, subscription, cause)
             if target.subscription_ids:
@@ -177,7 +178,7 @@ class Move:
         elif isinstance(message, MigrationFailed):
             self._advertise_anew()
         elif isinstance(message, Refused) and self._needs(message.request):
-            self.abandon(f"{self.target.broker} says: {message.reason}")
+            self.abandon(f"{self.target.address} says: {message.reason}")
         elif isinstance(message, SessionEnded):
             self._target_ended(message)
         else:
@@ -216,7 +217,7 @@ class Move:
         if self.stage not in ("migrating", "paused"):
             return
         self.stage = "settling"
-        cause = f"{self._client.config.client} moves to {self.target.broker}:"
+        cause = f"{self._client.config.client} moves to {self.target.address}:"
         for name, advertisement in self._client.announced().items():
             if name not in self.target.advertisement_ids:
                 self.target.advertise(name, advertisement, cause)
@@ -228,7 +229,7 @@ class Move:
         target.hang_up("goodbye")
         target.state = "idle"
         if self.stage != "handing":
-            self.abandon(f"{target.broker} has ended the session: {message.reason}")
+            self.abandon(f"{target.address} has ended the session: {message.reason}")
             return
         # There is no way back: another session there.
         target.begin_another()
@@ -254,7 +255,7 @@ class Move:
     def home_forgot(self) -> bool:
         """The old broker knows nothing of us any more; whether that was all that we waited for."""
         if self.stage != "handing":
-            self.abandon(f"{self._client.home.broker} has forgotten the session")
+            self.abandon(f"{self._client.home.address} has forgotten the session")
             return False
         # What it had not acknowledged it may have lost. If not, the numbers will tell.
         home = self._client.home
@@ -332,7 +333,7 @@ class Move:
         if renewed:
             # Brokers on the path may expect the old ones from elsewhere, or have them from there already.
             home = client.home
-            cause = f"{client.config.client} stays at {home.broker}:"
+            cause = f"{client.config.client} stays at {home.address}:"
             announced = client.announced()
             for name in list(home.advertisement_ids):
                 withdrawal = home.withdrawal(name, announced[name])
@@ -345,4 +346,4 @@ class Move:
         elif self.pauses:
             self._go_on()
         client.move_counts.abandoned += 1
-        client.command(Tell("stays", target.broker, reason))
+        client.command(Tell("stays", target.address, reason))

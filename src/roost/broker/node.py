@@ -40,6 +40,7 @@ from roost.broker.messages import (
     Pong,
     Publication,
 )
+from roost.broker.names import Address
 from roost.broker.pausing import Pausing
 from roost.broker.peers import Peers
 from roost.broker.sessions import TIMER as LINGER
@@ -76,7 +77,7 @@ class Node:
         *,
         neighbourhood: Neighbourhood,
         interests: Interests,
-        place: Callable[[str], str | None],
+        place: Callable[[str], Address | None],
     ) -> None:
         """Whom links and sessions concern."""
         config, work, flow, peers = self.config, self.work, self.flow, self.peers

@@ -30,6 +30,7 @@ from roost.broker.messages import (
     Subscribe,
 )
 from roost.broker.modules import Modules
+from roost.broker.names import Address
 from roost.broker.router import Flooding
 from roost.broker.sessions import Sessions
 from roost.broker.work import Work
@@ -139,12 +140,12 @@ class Requests:
             self._hosted.mark_ending(session, f"{session.client} is elsewhere")
             self._hosted.say_ended(session, "all that was on the way has passed")
 
-    def redirect(self, client: str, broker: str, cause: str) -> None:
+    def redirect(self, client: str, address: Address, cause: str) -> None:
         """Ask every session of a client to move to another broker; a durable publisher stays."""
         for session in self._sessions.values():
             if session.client == client and not session.ending and session.published is None:
-                self._tell(session, Redirect(broker, cause))
-                self._work.command(Report("info", "client redirected", client, broker))
+                self._tell(session, Redirect(address, cause))
+                self._work.command(Report("info", "client redirected", client, address))
 
     def publishes(self, session: Session, publication: Publication) -> None:
         """From a client: only what it may publish, and has advertised."""

@@ -99,6 +99,7 @@ class Flooding:
         # For an event of a client: the advertisements of all clients here.
         self._offered = Index()
         self._spares = Spares(journal)
+        self._second: dict[tuple[Hop, str], Entry] = {}  # the spare subscriptions, for the matcher
         self._visit = 0  # the number of the last event
         # In a tree an event goes on to whoever wants it, other than where it came from; `route` knows that.
         self._is_tree = type(self).passes is Flooding.passes
@@ -193,7 +194,7 @@ class Flooding:
         there = self.subscriptions.get(id_)
         if there is not None:
             if there.hop is not hop:  # see `spares`
-                self._spares.keep("sub", id_, hop, subscription, 0)
+                self._keep_second(hop, id_, subscription)
                 return
             if there.interest == subscription:
                 return
@@ -210,6 +211,24 @@ class Flooding:
             self._remove_subscriptions([entry], cause)
         else:
             self._spares.drop("sub", id_, hop, 0)
+            self._drop_second(hop, id_)
+
+    def _keep_second(self, hop: Hop, id_: str, subscription: Subscription) -> None:
+        """It came from a second side. Until one of them is withdrawn, events go to both.
+
+        Which of the two leads to the subscriber nobody can tell, and in a tree what goes the other way comes
+        to nobody twice.
+        """
+        self._drop_second(hop, id_)
+        self._spares.keep("sub", id_, hop, subscription, 0)
+        self._second[hop, id_] = entry = self._subscription_handles.new(id_, subscription, hop)
+        self._index.add(entry.handle, subscription)
+
+    def _drop_second(self, hop: Hop, id_: str) -> None:
+        entry = self._second.pop((hop, id_), None)
+        if entry is not None:
+            self._index.remove(entry.handle)
+            self._subscription_handles.free(entry)
 
     def _add_subscription(self, hop: Hop, id_: str, subscription: Subscription) -> Entry:
         entry = self._subscription_handles.new(id_, subscription, hop)
@@ -237,6 +256,7 @@ class Flooding:
             if spare is not None:
                 hop, interest, _ = spare
                 assert isinstance(interest, Subscription)
+                self._drop_second(hop, entry.id)
                 self.subscribe(hop, entry.id, interest, cause)
 
     def _say_subscriptions(
@@ -350,6 +370,8 @@ class Flooding:
     def forget(self, hop: Hop, cause: str) -> None:
         """Take out all that came from a hop, as if it had withdrawn it."""
         self._spares.forget(hop)
+        for id_ in [id_ for other, id_ in self._second if other is hop]:
+            self._drop_second(hop, id_)
         if isinstance(hop, Link):
             self.answered(hop, hop.announced)
         for entry in list(hop.expected.values()):
@@ -389,7 +411,10 @@ class Flooding:
     def restore_spare(
         self, kind: Kind, hop: Hop, id_: str, interest: Interest, announcement: int
     ) -> None:
-        self._spares.keep(kind, id_, hop, interest, announcement)
+        if isinstance(interest, Subscription):
+            self._keep_second(hop, id_, interest)
+        else:
+            self._spares.keep(kind, id_, hop, interest, announcement)
 
     def restore_next(self, id_: str, hop: Hop, announcement: int) -> None:
         """An advertisement that was about to come from elsewhere; nobody is told."""

@@ -27,6 +27,7 @@ from roost.broker.messages import (
     Refused,
     SessionEnded,
 )
+from roost.broker.names import Address
 from roost.broker.peers import Peers
 from roost.broker.permissions import NAME_SEPARATOR, NOBODY, Permission
 from roost.broker.quotas import Quotas, owner_of
@@ -60,7 +61,7 @@ class Sessions:
         peers: Peers,
         flow: Flow,
         router: Interests,
-        place: Callable[[str], str | None],
+        place: Callable[[str], Address | None],
     ) -> None:
         self._config = config
         self._work = work

@@ -3,8 +3,8 @@
 In an overlay without cycles an id comes from one side only, as long as the overlay stands still. When it is
 rewired, a broker may hear of an id over a new link while it still has it from the old one: one of the two is
 stale, and being withdrawn, and nobody can tell which. So the first stays in the table, the second is kept as
-a *spare*, and takes its place when the first is withdrawn. Two neighbours never keep a stale entry alive
-between them: who has it from the other does not tell it to the other.
+a *spare*, and takes its place when the first is withdrawn; events go to both. Two neighbours never keep a
+stale entry alive between them: who has it from the other does not tell it to the other.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def describe(message: Message) -> tuple[str, str, str, str]:
         case Probed():
             return "probed", "", " ".join(message.brokers), ""
         case Redirect():
-            return "redirect", message.broker, f"to {message.broker}", message.cause
+            return "redirect", message.address, f"to {message.address}", message.cause
         case Refused():
             return "refuse", message.request, f"{message.request}: {message.reason}", ""
         case EndSession():

@@ -32,6 +32,7 @@ from roost.broker.events import (
     TimerFired,
 )
 from roost.broker.messages import Frame, Parcel, Publication
+from roost.broker.names import Address
 from roost.client.dialling import DialError
 from roost.client.errors import (
     ClientError,
@@ -315,7 +316,7 @@ class Line:
                 self._ask_again(reason)
 
     def _ask_again(self, reason: str) -> None:
-        request = AttachRequested(self._dialler.broker)
+        request = AttachRequested(Address(self._dialler.broker))
         self._set_timer("dial again", self._redial_delay(), partial(self.handle, request))
         self._owner.detached(reason)
 
@@ -417,7 +418,7 @@ class Line:
 
     async def open(self, timeout_s: float) -> None:
         """Until there is a session; ConnectError if that does not work out in time."""
-        self.handle(AttachRequested(self._dialler.broker))
+        self.handle(AttachRequested(Address(self._dialler.broker)))
         try:
             await self.until(lambda: self.is_attached, timeout_s, lambda: "there is no session")
         except NotInTime:

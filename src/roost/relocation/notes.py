@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from roost.broker.errors import RemoteProtocolError
+from roost.broker.names import Address
 from roost.relocation.history import History
 from roost.relocation.pop import Request
 from roost.relocation.statistics import Answer, Trace
@@ -52,7 +53,7 @@ class RelocationAnswer(Struct, frozen=True, array_like=True, tag=4):
     """RAM: goes back along the path of the request."""
 
     request: Request  # whose path begins with the chosen broker, as it does on the way
-    address: str  # of the chosen broker
+    address: Address  # of the chosen broker
     back: tuple[str, ...]  # the brokers that it has still to pass
 
 

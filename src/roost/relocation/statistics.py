@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from roost.broker.names import Address
+
 
 class Neighbour(Struct, frozen=True, array_like=True):
     """What it takes to reach a neighbour."""
@@ -34,7 +36,7 @@ class Answer(Struct, frozen=True, array_like=True):
     input_utilisation: float = 0.0
     output_utilisation: float = 0.0
     sending_s: float = 0.0  # that a message keeps the output busy
-    address: str = ""  # where clients find it
+    address: Address = Address("")  # where clients find it
 
     @property
     def through_s(self) -> float:

@@ -50,6 +50,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from roost.broker.events import ClientRedirected, SessionDismissed
 from roost.broker.module import ModuleState
+from roost.broker.names import Address
 from roost.errors import UserError
 from roost.language.literals import abbreviate
 from roost.runtime.config import address_of
@@ -282,17 +283,19 @@ class Admin:
         self._broker.log.info("redirected", about=wanted.client, to=address, by=who)
         return _json({"client": wanted.client, "broker": wanted.broker, "sessions": len(sessions)})
 
-    def _address_of(self, broker: str) -> str:
-        """Where clients find a broker: it is said, or one of our settings. A client knows no names."""
-        address = self._broker.config.links.neighbours.get(broker) or broker
+    def _address_of(self, broker: str) -> Address:
+        """Where clients find a broker: it is said, or a neighbour has told us. A client knows no names."""
+        link = self._broker.shell.machine.links.get(broker)
+        told = link.address if link is not None else ""
+        address = told or self._broker.config.links.neighbours.get(broker) or broker
         try:
             address_of(address)
         except ValueError:
             what = f"where {abbreviate(broker)!r} is, nobody here knows"
             raise HTTPException(
-                400, f"{what}; expected host:port, or a neighbour that this broker dials"
+                400, f"{what}; expected host:port, or the name of a neighbour"
             ) from None
-        return address
+        return Address(address)
 
     async def _decisions(self, request: Request) -> Response:
         kept = self._broker.optimisers.decisions

@@ -36,6 +36,7 @@ from roost.broker.events import (
 from roost.broker.hops import Link
 from roost.broker.messages import Attach, LinkHello, Login, Parcel
 from roost.broker.module import ModuleState
+from roost.broker.names import Address
 from roost.broker.permissions import Permission
 from roost.broker.quotas import owner_of
 from roost.errors import UserError
@@ -148,10 +149,10 @@ class BrokerServer:
         )
         self.shell.handle(ModuleSwitched(self.recorder.name, ModuleState.OFF.value))
         self.optimisers.begin(self.shell)
+        self.shell.machine.identity.address = self._address()
         self.shell.handle(Started(records))
         self._begun = True
         self.watch.restored(len(records))
-        self._set_links()
         try:
             await self._listen()
         except BaseException:
@@ -168,7 +169,9 @@ class BrokerServer:
         self.slots = Slots(most)
         self._listener = Listener(self, self._server_tls)
         self.port = await self._listener.listen(self.host, self.port)
+        # Before anybody is accepted or dialled, which happens in a later turn of the loop.
         self.shell.machine.identity.address = self._address()
+        self._set_links()
         if self.config.trace.folder:
             self.recorder.begin(Path(self.config.trace.folder), self.shell)
         self.tasks.repeat("looking after connections", self._look, self._look_every_s)
@@ -182,11 +185,11 @@ class BrokerServer:
             await self.admin.start()
         self.watch.started()
 
-    def _address(self) -> str:
+    def _address(self) -> Address:
         """Where clients find us that were at another broker."""
         host = socket.gethostname() if self.host in EVERYWHERE else self.host
         shown = f"[{host}]" if ":" in host else host
-        return self.config.broker.advertised or f"{shown}:{self.port}"
+        return Address(self.config.broker.advertised or f"{shown}:{self.port}")
 
     def _decided(self, record: Record) -> None:
         self.recorder.decided(record)

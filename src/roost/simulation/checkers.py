@@ -28,6 +28,7 @@ from roost.broker.messages import DATA, Delivery, Message, Publication
 from roost.broker.routers import router_of
 from roost.language import Interest, covers, overlaps
 from roost.matching import Poset
+from roost.simulation.addresses import name_at
 
 if TYPE_CHECKING:
     from roost.broker.core import Broker
@@ -51,7 +52,9 @@ def lanes(world: World) -> Iterator[tuple[str, Lane, Lane | None]]:
                 yield f"{name} -> {link.name}", lane, back.channel.lanes[i] if back else None
         for session in machine.sessions.values():
             attachments = world.clients[session.client].machine.attachments()
-            here = [a for a in attachments if (a.session, a.broker) == (session.name, name)]
+            here = [
+                a for a in attachments if (a.session, name_at(a.address)) == (session.name, name)
+            ]
             for i, lane in enumerate(session.channel.lanes):
                 other_lane = here[0].channel.lanes[i] if here else None
                 yield f"{name} -> {session.client}", lane, other_lane
@@ -61,10 +64,11 @@ def lanes(world: World) -> Iterator[tuple[str, Lane, Lane | None]]:
         for attachment in simulated.machine.attachments():
             if simulated.gone and attachment.state == "idle":
                 continue  # it has left, and nobody listens any more
-            at = machines.get(attachment.broker)
+            broker = name_at(attachment.address)
+            at = machines.get(broker)
             if at is None or attachment.session not in at.sessions:
                 for lane in attachment.channel.lanes:
-                    yield f"{client_name} -> {attachment.broker}", lane, None
+                    yield f"{client_name} -> {broker}", lane, None
 
 
 def in_transit(world: World) -> set[tuple[str, int]]:
@@ -218,7 +222,7 @@ def check_routing(world: World) -> list[str]:
 def check_local(world: World, name: str, machine: Broker) -> list[str]:
     """Whether a broker has of its clients just what they asked for, and of others nothing."""
     wrong = []
-    asked = {c: s for c, s in world.clients.items() if s.machine.broker == name and not s.gone}
+    asked = {c: s for c, s in world.clients.items() if s.broker == name and not s.gone}
     for kind in ("subscriptions", "advertisements"):
         want = Counter(
             (c, str(what)) for c, s in asked.items() for what in getattr(s.machine, kind)().values()

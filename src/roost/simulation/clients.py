@@ -17,7 +17,9 @@ from roost.broker.events import (
     UnsubscribeRequested,
 )
 from roost.broker.messages import Frame, Parcel
+from roost.broker.names import Address
 from roost.language import Event
+from roost.simulation.addresses import name_at
 from roost.simulation.network import Connection
 
 if TYPE_CHECKING:
@@ -177,11 +179,16 @@ class SimulatedClient:
         elif isinstance(command, CancelTimer):
             self._timers.pop(command.name, None)
         elif isinstance(command, OpenLink):
-            world.dial_session(self, command.broker)
+            world.dial_session(self, Address(command.broker))
         elif isinstance(command, Close):
             world.network.close(self, command.connection, command.reason, world.clock.now)
         elif isinstance(command, Tell):
             world.told(self, command)
+
+    @property
+    def broker(self) -> str:
+        """The name of the broker that it is at."""
+        return name_at(self.machine.address)
 
     def kill(self) -> None:
         """The process is gone, with all that it knew."""

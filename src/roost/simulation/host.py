@@ -53,6 +53,7 @@ from roost.broker.events import (
     TimerFired,
 )
 from roost.broker.messages import DATA, Ack, Frame, Parcel, Publication
+from roost.simulation.addresses import address_of
 from roost.simulation.network import Connection
 from roost.wire import delivery_sizes, size_of
 
@@ -176,6 +177,7 @@ class Life:
         self.clock = host.world.clock
         self.network = host.world.network
         self.machine = Broker(config, host.modules)
+        self.machine.identity.address = address_of(host.name)
         self._table = self.machine.router.subscriptions
         self.over = False
         self.control: deque[tuple[int, Frame]] = deque()

@@ -56,7 +56,7 @@ class Settling:
         self._oracle.connected = self._connected if self._overlay.parts > 1 else None
 
     def _connected(self, a: str, b: str) -> bool:
-        brokers = [self._clients[name].machine.broker for name in (a, b)]
+        brokers = [self._clients[name].broker for name in (a, b)]
         return self._overlay.part(brokers[0]) == self._overlay.part(brokers[1])
 
     def void(self, client: SimulatedClient) -> None:
@@ -121,7 +121,7 @@ class Settling:
 
     def _has_reached_its_broker(self, name: str) -> bool:
         machine = self._clients[name].machine
-        host = self._hosts.get(machine.broker)
+        host = self._hosts.get(self._clients[name].broker)
         if machine.state != "attached" or machine.moving:
             return False
         if host is None or host.life is None:

@@ -19,11 +19,13 @@ from roost.broker.commands import Record, Tell
 from roost.broker.config import BrokerConfig
 from roost.broker.messages import Frame, Parcel, Publication
 from roost.broker.module import Module
+from roost.broker.names import Address
 from roost.broker.permissions import Permission
 from roost.broker.routers import router_of
 from roost.broker.story import Storybook
 from roost.language import Advertisement, covers
 from roost.simulation import statements as st
+from roost.simulation.addresses import address_of, name_at
 from roost.simulation.checkers import kept_for
 from roost.simulation.clients import SimulatedClient
 from roost.simulation.clock import Clock
@@ -191,7 +193,7 @@ class World:
     def _add_client(self, name: str, broker: str, process: str = "") -> SimulatedClient:
         party = self.new_party(name)
         client = self.clients[name] = SimulatedClient(self, name, party, process)
-        client.handle(ev.AttachRequested(broker))
+        client.handle(ev.AttachRequested(address_of(broker)))
         return client
 
     def new_party(self, name: str) -> Party:
@@ -259,11 +261,11 @@ class World:
         for connection in self.network.of(s.subscriber):
             self.network.cut(connection, "the client was killed")
         party = old.party
-        self.oracle.taken_over(party, *kept_for(self.hosts[old.machine.broker], s.subscriber))
+        self.oracle.taken_over(party, *kept_for(self.hosts[old.broker], s.subscriber))
         process = str(int(old.machine.config.process) + 1)
         new = self.clients[s.subscriber] = SimulatedClient(self, s.subscriber, party, process)
         new.permission = old.permission
-        new.handle(ev.AttachRequested(old.machine.broker))
+        new.handle(ev.AttachRequested(old.machine.address))
         for wish in party.wishes.values():
             new.handle(ev.SubscribeRequested(wish.name, wish.subscription))
         self.settling.find_out(new)
@@ -304,9 +306,11 @@ class World:
 
     def _redirect_client(self, s: st.RedirectClient) -> None:
         client = self.clients[s.client]
-        host = self.hosts.get(client.machine.broker)
+        host = self.hosts.get(client.broker)
         if host is not None:  # else it is on its way from a broker that has left
-            host.notice(ev.ClientRedirected(s.client, s.broker, f"line {s.line}: redirect"))
+            host.notice(
+                ev.ClientRedirected(s.client, address_of(s.broker), f"line {s.line}: redirect")
+            )
 
     # --- statements: faults -------------------------------------------------------------------------
 
@@ -361,7 +365,7 @@ class World:
     def _side(self, name: str) -> bool:
         """Which side of the partition an actor is on; a client is where its broker is."""
         client = self.clients.get(name)
-        return (client.machine.broker if client is not None else name) in self._cut_off
+        return (client.broker if client is not None else name) in self._cut_off
 
     def _heal_partition(self, _: st.HealPartition) -> None:
         self._cut_off = frozenset()
@@ -375,7 +379,7 @@ class World:
     def _return(self, s: st.ReturnClient) -> None:
         client = self.clients[s.client]
         client.away = False
-        client.handle(ev.AttachRequested(client.machine.broker))
+        client.handle(ev.AttachRequested(client.machine.address))
 
     def _end(self, _: st.End) -> None:
         """Only says when a run ends; whoever runs it looks it up."""
@@ -395,16 +399,16 @@ class World:
         latency_s = self.overlay.latency_s(caller.name, broker)
         self.network.dial(caller, find, broker, latency_s)
 
-    def dial_session(self, caller: SimulatedClient, broker: str) -> None:
+    def dial_session(self, caller: SimulatedClient, address: Address) -> None:
         def find() -> Life | None:
-            host = self.hosts.get(broker)
+            host = self.hosts.get(name_at(address))
             return host.life if host is not None and not caller.away else None
 
         def identify(life: Actor, connection: int) -> None:
             if caller.permission is not None:
                 life.notice(ev.Identified(connection, caller.permission))
 
-        self.network.dial(caller, find, broker, self.client_latency_s, identify)
+        self.network.dial(caller, find, address, self.client_latency_s, identify)
 
     # --- what hosts and clients report ----------------------------------------------------------------
 
@@ -454,7 +458,9 @@ class World:
         elif tell.what == "ended" and not client.gone:
             # Its broker gave it up. An application that cares begins anew.
             self.settling.void(client)
-            self.clock.after(BEGIN_ANEW_S, client.handle, ev.AttachRequested(client.machine.broker))
+            self.clock.after(
+                BEGIN_ANEW_S, client.handle, ev.AttachRequested(client.machine.address)
+            )
         elif tell.what == "moved":
             self.settling.apart()  # it may be on the other side now, with what it kept back
         elif tell.what == "settled":

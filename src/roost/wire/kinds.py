@@ -88,7 +88,7 @@ LATER: Final[dict[type[Struct], tuple[int, ...]]] = {
     Attach: (2,),
     Attached: (2, 1),
     AttachRefused: (1,),
-    LinkHello: (8,),
+    LinkHello: (9,),
     MarkerEcho: (1,),
     Settled: (1,),
     Publication: (1,),
