@@ -335,7 +335,7 @@ def test_after_a_restart_its_numbers_are_not_taken_for_old_ones(durable: bool) -
 
 def test_a_name_is_no_address() -> None:
     """Where both are the same, nobody would notice until it is live."""
-    federation = counted()
+    federation = Counted()
     for broker in federation.brokers.values():
         broker.identity.address = Address(f"at {broker.config.broker}")
     federation.cut("B1", "B2")
