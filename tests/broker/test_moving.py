@@ -105,10 +105,10 @@ def test_step_by_step() -> None:
     alone = Alone()
     subscribe, settle = alone.messages(NEW)
     assert isinstance(subscribe, Subscribe)
-    assert settle == Settle("roost:move", "a test")
+    assert settle == Settle("roost:move", "a test", ahead=True)
     assert alone.messages(OLD)[1:] == []
     alone.settled()
-    assert alone.messages(OLD)[1:] == [HandOver("a test")]
+    assert alone.messages(OLD)[1:] == [HandOver("a test", ahead=True)]
     alone.ended()
     assert (alone.client.address, alone.client.session) == ("B2", "s.1")
     assert do.Close(OLD, "goodbye") in alone.said
@@ -360,7 +360,7 @@ def test_leaving_when_it_hands_over_is_leaving_the_second() -> None:
     alone = Alone()
     alone.settled()
     alone.happens(ev.LeaveRequested())
-    assert alone.messages(NEW)[-1] == Settle("roost:move", "a test")
+    assert alone.messages(NEW)[-1] == Settle("roost:move", "a test", ahead=True)
     alone.ended()
     assert alone.messages(NEW)[-1] == EndSession("C leaves")
     assert not alone.handed

@@ -21,6 +21,7 @@ from roost.broker.commands import Close, Command, OpenLink, Send, SetTimer
 from roost.broker.config import ClientConfig
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.messages import (
+    ASKS_BACK,
     DATA,
     Ack,
     Advertise,
@@ -287,6 +288,11 @@ class Attachment:
     def _put(self, frame: Frame) -> None:
         assert self.connection is not None
         self._client.command(Send(self.connection, frame))
+
+    @property
+    def knows_ahead(self) -> bool:
+        """Whether the broker understands that something may go ahead of data."""
+        return self.speaks >= ASKS_BACK
 
     def is_unheard(self, kind: type[Message]) -> bool:
         """Whether the broker has not acknowledged a message of this kind, which is data."""

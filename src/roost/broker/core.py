@@ -15,7 +15,7 @@ Publications take the exchange, from wherever they come.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from roost.broker import events as ev
@@ -91,6 +91,8 @@ class Broker:
             tell,
             self._drained,
             work.journal,
+            leave=self._leave,
+            withdraw=self.router.unsubscribe,
         )
         self.absence = Absence(
             node.identity,
@@ -231,8 +233,11 @@ class Broker:
 
     # --- what parts have to do with parts that are built after them -----------------------------------
 
-    def _drained(self, id_: str, missing: tuple[str, ...]) -> None:
-        self.requests.drained(id_, missing)
+    def _drained(self, purpose: str, argument: str, session: str, missing: tuple[str, ...]) -> None:
+        self.requests.drained(purpose, argument, session, missing)
+
+    def _leave(self, sessions: Sequence[str], cause: str) -> Mapping[str, tuple[str, ...]]:
+        return self.requests.leave(sessions, cause)
 
     def _stranded(self, entry: Entry) -> None:
         if self.migrating is not None:

@@ -7,6 +7,13 @@ When the echo is back at the beginning, every event that was ahead of the marker
 every broker that it had to reach. If a session is to be handed over, the echo is of the data class, too:
 then every event that was on the way to the beginning has come as well.
 
+**Ahead of data.** Who only subscribes, or moves as a subscriber, need not wait for the longest queue
+anywhere. Its requests are control, and so is a marker behind them: where it has passed, they are in effect.
+To hand a session over, only what is on the way back has to be waited for, and the echo still comes behind
+that. What goes ahead is also shared: while one such marker is under way from here, requests for the next
+gather, and that one is for all of them. So twenty subscribers that leave together cost two markers each way,
+not twenty.
+
     begin                 -> waiting for all neighbours
     marker                -> waiting for the others       | nobody else: echo
     echo                  -> one less to wait for         | the last: echo to where the marker came from, or
@@ -21,9 +28,10 @@ The echo says who was excused, here and further away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from roost.broker.commands import StoreKey
 from roost.broker.hops import Link
@@ -50,6 +58,13 @@ def read_marker_id(id_: str) -> tuple[str, str, str]:
     return purpose, argument, session
 
 
+class Request(Struct, frozen=True):
+    """Who waits for a marker that began here."""
+
+    argument: str
+    session: str
+
+
 class Drain(Struct, frozen=True):
     """A marker that has passed here."""
 
@@ -58,37 +73,93 @@ class Drain(Struct, frozen=True):
     parent: str  # the neighbour that it came from; "" here is where it began
     waiting: tuple[str, ...]
     missing: tuple[str, ...] = ()  # who was excused
+    ahead: bool = False
+    withdraws: tuple[str, ...] = ()  # what goes with the echo, of the neighbour that it came from
 
 
 class Draining:
-    """The markers that this broker waits for. `drained(id, missing)` is called where one began."""
+    """The markers that this broker waits for.
+
+    `drained(purpose, argument, session, missing)` is called where one began, for each who asked for it.
+    """
 
     def __init__(
         self,
         links: Mapping[str, Link],
         identity: Identity,
         tell: Callable[[Link, Message], None],
-        drained: Callable[[str, tuple[str, ...]], None],
+        drained: Callable[[str, str, str, tuple[str, ...]], None],
         journal: Journal | None,
+        *,
+        leave: Callable[[Sequence[str], str], Mapping[str, tuple[str, ...]]],
+        withdraw: Callable[[Link, str, str], None],
     ) -> None:
         self._links = links
+        self._leave = leave  # these sessions: what each neighbour is to withdraw with its echo
+        self._withdraw = withdraw  # a subscription of a neighbour
         self._identity = identity
         self._begun = 0  # markers that began here
         self._tell = tell
         self._drained = drained
         self._journal = journal
         self._drains: dict[str, Drain] = {}
+        # Of those that go ahead: who waits for the one that is under way from here, and for the next.
+        self._shared: dict[
+            str, tuple[str, list[Request]]
+        ] = {}  # purpose -> the marker's id, and for whom
+        self._gathering: dict[str, list[Request]] = {}
 
     def __len__(self) -> int:
         return len(self._drains)
 
-    def begin(self, purpose: str, argument: str, session: str, cause: str) -> None:
+    def begin(
+        self, purpose: str, argument: str, session: str, cause: str, *, ahead: bool = False
+    ) -> None:
         """Have a marker pass everywhere, for a session here."""
+        if not ahead:
+            id_ = self._new_id(purpose, argument, session)
+            self._spread(Drain(id_, cause, "", *self._neighbours(id_)))
+            return
+        self._gathering.setdefault(purpose, []).append(Request(argument, session))
+        if purpose not in self._shared:
+            self._begin_shared(purpose, cause)
+        else:
+            self._keep_requests(purpose)
+
+    def _begin_shared(self, purpose: str, cause: str) -> None:
+        """For all that have gathered."""
+        asked = self._gathering.pop(purpose)
+        id_ = self._new_id(
+            purpose, asked[0].argument, asked[0].session
+        )  # it goes by the first of them
+        self._shared[purpose] = (id_, asked)
+        self._keep_requests(purpose)
+        waiting, missing = self._neighbours(id_)
+        going: Mapping[str, tuple[str, ...]] = {}
+        if purpose == HAND_OVER:
+            going = self._leave([request.session for request in self._shared[purpose][1]], cause)
+        self._spread(Drain(id_, cause, "", waiting, missing, ahead=True), going)
+
+    def _new_id(self, purpose: str, argument: str, session: str) -> str:
         self._begun += 1
         if self._journal is not None:
             self._journal.put("drains", value=self._begun)
-        id_ = marker_id(self._identity.memory, self._begun, purpose, argument, session)
-        self._spread(Drain(id_, cause, "", *self._neighbours(id_)))
+        return marker_id(self._identity.memory, self._begun, purpose, argument, session)
+
+    def _keep_requests(self, purpose: str) -> None:
+        if self._journal is None:
+            return
+        id_, asked = self._shared.get(purpose, ("", []))
+        next_ = self._gathering.get(purpose, [])
+        if not asked and not next_:
+            self._journal.delete("shared", purpose)
+            return
+        record = (
+            id_,
+            [[r.argument, r.session] for r in asked],
+            [[r.argument, r.session] for r in next_],
+        )
+        self._journal.put("shared", purpose, value=record)
 
     def marker(self, link: Link, marker: Marker) -> None:
         if marker.id in self._drains:
@@ -98,7 +169,8 @@ class Draining:
             return
         others, missing = self._neighbours(marker.id)
         others = tuple(name for name in others if name != link.name)
-        self._spread(Drain(marker.id, marker.cause, link.name, others, missing))
+        drain = Drain(marker.id, marker.cause, link.name, others, missing, marker.ahead)
+        self._spread(replace(drain, withdraws=marker.withdraws))
 
     def _neighbours(self, id_: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Those that a marker goes to, and those that are excused."""
@@ -132,27 +204,39 @@ class Draining:
         """What was told over the link has been told again, and the markers are to come behind that."""
         for drain in self._drains.values():
             if link.name in drain.waiting:
-                self._tell(link, Marker(drain.id, drain.cause))
+                self._send(link, drain)
 
     def restore(
-        self, begun: int, records: Mapping[StoreKey, tuple[str, str, tuple[str, ...]]]
+        self,
+        begun: int,
+        records: Mapping[StoreKey, tuple[str, str, tuple[str, ...]]],
+        shared: Mapping[StoreKey, tuple[str, list[list[str]], list[list[str]]]],
     ) -> None:
-        """Records of an earlier version end before `missing`."""
+        """Records of an earlier version end before `missing`, or before `ahead`."""
         self._begun = begun
         for (id_,), record in records.items():
             self._drains[str(id_)] = Drain(str(id_), *record)
+        for (purpose,), (marker, asked, next_) in shared.items():
+            self._shared[str(purpose)] = (marker, [Request(*each) for each in asked])
+            if next_:
+                self._gathering[str(purpose)] = [Request(*each) for each in next_]
 
-    def _spread(self, drain: Drain) -> None:
+    def _spread(self, drain: Drain, going: Mapping[str, tuple[str, ...]] = {}) -> None:
         self._keep(drain)
         for name in drain.waiting:
-            self._tell(self._links[name], Marker(drain.id, drain.cause))
+            self._send(self._links[name], drain, going.get(name, ()))
         self._finish_if_heard(drain)
+
+    def _send(self, link: Link, drain: Drain, withdraws: tuple[str, ...] = ()) -> None:
+        # One of the version before knows only those of the data class: they are later, and as good.
+        ahead = drain.ahead and link.version >= ASKS_BACK
+        self._tell(link, Marker(drain.id, drain.cause, ahead, withdraws))
 
     def _heard(self, drain: Drain, name: str, missing: tuple[str, ...] = ()) -> None:
         waiting = tuple(other for other in drain.waiting if other != name)
         # Behind a star of brokers that are away there may be many: enough to say that, and some of whom.
         missing = (*drain.missing, *missing)[:MISSING_MAX]
-        drain = Drain(drain.id, drain.cause, drain.parent, waiting, missing)
+        drain = replace(drain, waiting=waiting, missing=missing)
         self._keep(drain)
         self._finish_if_heard(drain)
 
@@ -162,8 +246,24 @@ class Draining:
         self._forget(drain)
         if drain.parent:
             self._echo(drain.id, drain.cause, drain.parent, drain.missing)
+            for id_ in drain.withdraws:
+                self._withdraw(self._links[drain.parent], id_, drain.cause)
         else:
-            self._drained(drain.id, drain.missing)
+            self._is_drained(drain)
+
+    def _is_drained(self, drain: Drain) -> None:
+        purpose, argument, session = read_marker_id(drain.id)
+        id_, asked = self._shared.get(purpose, ("", []))
+        if id_ != drain.id:
+            self._drained(purpose, argument, session, drain.missing)
+            return
+        del self._shared[purpose]
+        if purpose in self._gathering:
+            self._begin_shared(purpose, drain.cause)
+        else:
+            self._keep_requests(purpose)
+        for request in asked:
+            self._drained(purpose, request.argument, request.session, drain.missing)
 
     def _echo(self, id_: str, cause: str, to: str, missing: tuple[str, ...] = ()) -> None:
         link = self._links[to]
@@ -175,7 +275,8 @@ class Draining:
     def _keep(self, drain: Drain) -> None:
         self._drains[drain.id] = drain
         if self._journal is not None:
-            record = (drain.cause, drain.parent, drain.waiting, drain.missing)
+            passed = (drain.cause, drain.parent, drain.waiting, drain.missing)
+            record = (*passed, drain.ahead, drain.withdraws)
             self._journal.put("drain", drain.id, value=record)
 
     def _forget(self, drain: Drain) -> None:

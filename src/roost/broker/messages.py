@@ -100,10 +100,16 @@ class Unsubscribe(Message, frozen=True):
 
 
 class Marker(Message, frozen=True):
-    """Goes to every neighbour in the data class, behind all that is on the way; see `draining`."""
+    """Goes to every neighbour in the data class, behind all that is on the way; see `draining`.
+
+    `ahead`: in the control class, ahead of it. `withdraws`: subscriptions of ours that are to be withdrawn
+    when the echo goes back, and not before: what is on the way for them is only known by them.
+    """
 
     id: str
     cause: str
+    ahead: bool = False
+    withdraws: tuple[str, ...] = ()
 
 
 class Inquiry(Message, frozen=True):
@@ -234,9 +240,14 @@ class HandOver(Message, frozen=True):
 
     That is when all that it has published here has passed every broker, and all that was on the way to it
     by then has come: so nothing is lost, and nothing that it publishes elsewhere can overtake.
+
+    `ahead`: it has published nothing here, or all of that has passed. So nobody needs to wait for the longest
+    queue on the way out (control class), only for what is on the way back. What it has subscribed to is in
+    effect elsewhere, and attracts nothing here any more once the echo is on its way.
     """
 
     cause: str
+    ahead: bool = False
 
 
 class SessionEnded(Message, frozen=True):
@@ -280,10 +291,13 @@ class Settle(Message, frozen=True):
     Answered by `Settled` when a marker that went behind it has passed every broker. By then an advertisement
     is known and the subscriptions that it concerns have come; a subscription has reached all that publish
     for it.
+
+    `ahead`: the client has only subscribed, so the marker may go ahead of data.
     """
 
     id: str
     cause: str
+    ahead: bool = False
 
 
 class Settled(Message, frozen=True):
@@ -440,10 +454,16 @@ DATA_MESSAGES: Final = (
 )
 
 
+# Of these, those that do not say otherwise.
+MAY_GO_AHEAD: Final = (Marker, HandOver)
+
+
 def priority_of(message: Message) -> Priority:
     """The class that a message travels in."""
     if type(message) is Publication:
         return message.priority
     if type(message) is Note:
         return DATA if message.behind else CONTROL
+    if type(message) in MAY_GO_AHEAD and message.ahead:  # type: ignore[attr-defined]
+        return CONTROL
     return DATA if isinstance(message, DATA_MESSAGES) else CONTROL

@@ -157,7 +157,7 @@ class Move:
             for name, subscription in self._client.subscriptions().items():
                 target.subscribe(name, subscription, cause)
             if target.subscription_ids:
-                target.send(Settle(SETTLE_ID, self._cause))
+                target.send(Settle(SETTLE_ID, self._cause, ahead=target.knows_ahead))
             target.attached(greeting)
             target.send_waiting()
             if not target.subscription_ids:
@@ -292,7 +292,8 @@ class Move:
         else:
             client.outlet = self.target  # nothing is left that it could overtake
         if publishes_here or client.home.subscription_ids:
-            client.home.send(HandOver(self._cause))
+            ahead = not publishes_here and client.home.knows_ahead
+            client.home.send(HandOver(self._cause, ahead))
         else:
             client.home.send(EndSession(self._cause))
 

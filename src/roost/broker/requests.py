@@ -8,12 +8,12 @@ transaction as the event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from roost.broker.commands import Report
 from roost.broker.config import BrokerConfig
-from roost.broker.draining import HAND_OVER, SETTLE, Draining, read_marker_id
-from roost.broker.exchange import Exchange
+from roost.broker.draining import HAND_OVER, SETTLE, Draining
+from roost.broker.exchange import ID_MARK_BYTES, Exchange
 from roost.broker.hops import Entry, Link, Session
 from roost.broker.messages import (
     ASKS_BACK,
@@ -114,7 +114,18 @@ class Requests:
     def hands_over(self, session: Session, message: HandOver) -> None:
         if not session.leaving:
             session.leaving = True
-            self._draining.begin(HAND_OVER, "", session.name, message.cause)
+            self._draining.begin(HAND_OVER, "", session.name, message.cause, ahead=message.ahead)
+
+    def leave(self, names: Sequence[str], cause: str) -> Mapping[str, tuple[str, ...]]:
+        """What these sessions have subscribed to is in effect where they go: for neighbours to withdraw."""
+        going: dict[str, tuple[str, ...]] = {}
+        room = self._config.delivery_ids_bytes_max
+        for session in [self._sessions[name] for name in names if name in self._sessions]:
+            room -= sum(len(id_.encode()) + ID_MARK_BYTES for id_ in session.subscriptions)
+            if room >= 0:  # else their ids may not fit into a frame, and they go with the session
+                for neighbour, ids in self._router.keep_here(session, cause).items():
+                    going[neighbour] = (*going.get(neighbour, ()), *ids)
+        return going
 
     def settles(self, session: Session, message: Settle) -> None:
         links = self._links.values()
@@ -123,13 +134,15 @@ class Requests:
         if "/" in message.id or len(message.id) > SETTLE_ID_LENGTH_MAX:
             reason = f"an id to settle has at most {SETTLE_ID_LENGTH_MAX} characters, and no '/'"
             self._tell(session, Refused(message.id, reason))
-        elif any(lane.sent - lane.acked >= bound for lane in waiting):
+        elif not message.ahead and any(lane.sent - lane.acked >= bound for lane in waiting):
             self._tell(session, Refused(message.id, "too much waits for a neighbour"))
         else:
-            self._draining.begin(SETTLE, message.id, session.name, message.cause)
+            self._draining.begin(
+                SETTLE, message.id, session.name, message.cause, ahead=message.ahead
+            )
 
-    def drained(self, id_: str, missing: tuple[str, ...]) -> None:
-        purpose, argument, name = read_marker_id(id_)
+    def drained(self, purpose: str, argument: str, name: str, missing: tuple[str, ...]) -> None:
+        """A marker that was for this session has passed everywhere."""
         session = self._sessions.get(name)
         if session is None:
             return

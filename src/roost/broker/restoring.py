@@ -79,7 +79,9 @@ def restore(
         link.before = Marks.of(link.channel)
     for session in node.sessions.values():
         session.ended = any(type(f.message) is SessionEnded for f in session.channel.data.outbox)
-    draining.restore(kinds.get("drains", {}).get((), 0), kinds.get("drain", {}))
+    draining.restore(
+        kinds.get("drains", {}).get((), 0), kinds.get("drain", {}), kinds.get("shared", {})
+    )
     for hop in hops.values():
         if isinstance(hop, Inside):
             router.forget(hop, f"{identity.name} has restarted")

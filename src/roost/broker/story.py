@@ -115,7 +115,8 @@ def describe(message: Message) -> tuple[str, str, str, str]:
         case Unadvertise():
             return "unadvertise", message.id, message.id, message.cause
         case Marker():
-            return "mark", message.id, message.id, message.cause
+            going = f", to withdraw {', '.join(message.withdraws)}" if message.withdraws else ""
+            return "mark", message.id, message.id + going, message.cause
         case MarkerEcho() | DrainEcho():
             return "echo", message.id, message.id, message.cause
         case Inquiry():

@@ -89,7 +89,10 @@ LATER: Final[dict[type[Struct], tuple[int, ...]]] = {
     Attached: (2, 1),
     AttachRefused: (1,),
     LinkHello: (9,),
+    Marker: (2,),
     MarkerEcho: (1,),
+    HandOver: (1,),
+    Settle: (1,),
     Settled: (1,),
     Publication: (1,),
 }
