@@ -14,7 +14,7 @@ from roost.bench.demo.oracle import Oracle, Verdict
 from roost.bench.demo.picture import Half, Row, picture
 from roost.bench.demo.plan import audiences_in, farthest_from
 from roost.bench.demo.report import Report
-from roost.simulation.topologies import balanced_tree, random_tree
+from roost.overlay.topologies import balanced_tree, random_tree
 
 TREE = balanced_tree(15)
 

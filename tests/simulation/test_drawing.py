@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roost.errors import UserError
+from roost.overlay.topologies import Link, Topology, chain, parse_topology, roles, star
 from roost.simulation.drawing import draw_svg, draw_text, summary
-from roost.simulation.topologies import Link, Topology, chain, parse_topology, roles, star
 
 SVG = "{http://www.w3.org/2000/svg}"
 SPECS = [

@@ -21,7 +21,7 @@ def set_up(console: Console, lake: Path, *, fast: bool) -> Stage:
     """The brokers begin to start; whoever gets them ends them."""
     from roost.bench.demo.plan import BROKERS
     from roost.bench.demo.run import FAST, USUAL, Stage
-    from roost.simulation.topologies import balanced_tree
+    from roost.overlay.topologies import balanced_tree
 
     announce(console, f"starting {BROKERS} brokers in the background ...")
     return Stage(balanced_tree(BROKERS), FAST if fast else USUAL, lake)

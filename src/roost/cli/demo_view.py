@@ -128,7 +128,7 @@ def tree_table(scene: Scene) -> Table:
     """A row a broker: what it routes, and which publishers it has."""
     from rich.table import Table
 
-    from roost.simulation.trees import rooted
+    from roost.overlay.trees import rooted
 
     tree = rooted(scene.topology, scene.topology.brokers[0])
     most = max([*scene.routed_per_s.values(), 1.0])

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-from roost.simulation.layout import Point, layered, radial
-from roost.simulation.trees import (
+from roost.overlay.layout import Point, layered, radial
+from roost.overlay.trees import (
     Role,
     Rooted,
     Topology,

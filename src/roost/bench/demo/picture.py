@@ -10,9 +10,9 @@ from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
-from roost.simulation.layout import Point, layered
-from roost.simulation.topologies import Topology
-from roost.simulation.trees import Rooted, centre, rooted
+from roost.overlay.layout import Point, layered
+from roost.overlay.topologies import Topology
+from roost.overlay.trees import Rooted, centre, rooted
 
 # Of Okabe and Ito, told apart by any eyes; those that white letters can be read on.
 COLOURS = ("#0072B2", "#D55E00", "#007A5A", "#B0498A")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from roost.simulation.trees import Rooted
+from roost.overlay.trees import Rooted
 
 RANK_MIN, RANK_COMFORT = 64.0, 110.0
 # Between a box and a link that passes it.

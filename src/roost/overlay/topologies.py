@@ -13,8 +13,8 @@ from random import Random
 from typing import Literal, NamedTuple, get_args
 
 from roost.errors import UserError
-from roost.simulation.topology_file import read_topology
-from roost.simulation.trees import (
+from roost.overlay.topology_file import read_topology
+from roost.overlay.trees import (
     BROKERS_MAX,
     Link,
     Role,

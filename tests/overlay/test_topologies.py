@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roost.errors import UserError
-from roost.simulation import topology_file, trees
-from roost.simulation.topologies import (
+from roost.overlay import topology_file, trees
+from roost.overlay.topologies import (
     Link,
     Topology,
     balanced_tree,
@@ -28,7 +28,7 @@ from roost.simulation.topologies import (
     scale_free_tree,
     star,
 )
-from roost.simulation.trees import neighbours
+from roost.overlay.trees import neighbours
 
 SIZES = st.integers(1, 200)
 SEEDS = st.integers(0, 2**32)

@@ -118,14 +118,15 @@ def _falls_apart(brokers: Sequence[str], part: dict[str, str]) -> Fault | None:
     if len(parts) == 1:
         return None
     first, second, *_ = parts.values()
-    one, other = (_names_text([brokers[number] for number in some]) for some in (first, second))
+    one, other = (names_text([brokers[number] for number in some]) for some in (first, second))
     return Fault(
         f"the overlay falls into {len(parts):,} parts: no link leads from {one} to {other}",
         broker=second[0],
     )
 
 
-def _names_text(names: Sequence[str]) -> str:
+def names_text(names: Sequence[str]) -> str:
+    """The first of the names, and how many more there are."""
     more = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" (and {more:,} more)" if more > 0 else "")
 

@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element
 from xml.parsers import expat
 
 from roost.errors import UserError
-from roost.simulation.trees import BROKERS_MAX, Link, Topology, first_fault
+from roost.overlay.trees import BROKERS_MAX, Link, Topology, first_fault
 
 GRAPHML_ENDINGS = (".graphml", ".xml")
 # What programs call the latency of an edge; the first that a file has counts.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 
-class Overlay:
+class Fabric:
     """A forest of brokers, its latencies, and which links are cut just now.
 
     A link may be *fresh*: it is there, and not everybody knows yet where it leads. It joins no parts until
