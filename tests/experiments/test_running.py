@@ -33,7 +33,7 @@ from roost.experiments.relocation.clustered_cells import less
 from roost.experiments.relocation.weights import against
 from roost.experiments.report import Report
 from roost.experiments.running import grid_cells, run_experiment, scale_of, show_experiment
-from roost.pipeline.sweep_tasks import BREACHES, Value
+from roost.pipeline.sweeps.tasks import BREACHES, Value
 from tests.experiments.kit import TINY, here, result
 
 SVG = "{http://www.w3.org/2000/svg}"

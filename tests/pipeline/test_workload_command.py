@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from roost.cli import pipeline_workload
 from roost.errors import UserError
-from roost.pipeline.files import read_events, read_subscriptions
+from roost.pipeline.files.tables import read_events, read_subscriptions
 from roost.pipeline.lake import Lake
 from roost.pipeline.workload.registry import WORKLOADS, workload_of
 from tests.cli.support import Roost, make_roost

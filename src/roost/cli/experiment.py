@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from roost.experiments.report import Report
-    from roost.pipeline.sweeps import Sweep
+    from roost.pipeline.sweeps.sweep import Sweep
 
 EXIT_FAILED = 1
 
@@ -99,7 +99,7 @@ def run(
     from roost.cli.sweep import carry_out, executor
     from roost.experiments import find_experiment
     from roost.experiments.running import run_experiment, scale_of
-    from roost.pipeline.sweep_grid import read_seeds
+    from roost.pipeline.sweeps.grid import read_seeds
 
     experiment = find_experiment(name)
     chosen = scale_of(experiment, scale)

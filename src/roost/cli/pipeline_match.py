@@ -67,7 +67,7 @@ def match(
     limit = None if memory_limit is None else bytes_of(memory_limit)
     check_new(out)
     with session_of(master, conf) as spark:
-        from roost.pipeline.files import read_events, read_subscriptions
+        from roost.pipeline.files.tables import read_events, read_subscriptions
         from roost.pipeline.matching import prepare_match
         from roost.pipeline.parsing import plain_refusals
 

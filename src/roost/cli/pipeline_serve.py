@@ -105,7 +105,7 @@ def serve(
     from roost.pipeline.serving import Serving, check, interval
     from roost.pipeline.serving import forget as forget_all
     from roost.pipeline.serving import serve as serve_until
-    from roost.pipeline.source_options import Place
+    from roost.pipeline.source.options import Place
 
     filter_argument("--filter", filter_)
     place = Place(
@@ -192,7 +192,7 @@ def add(
         if "://" not in what[0] and not Path(what[0]).exists():
             raise UserError(f"{what[0]}: there is no such file")
         with session_of(master, conf) as spark:
-            from roost.pipeline.files import read_subscriptions
+            from roost.pipeline.files.tables import read_subscriptions
 
             version = target.add(read_subscriptions(spark, what[0]), subscriber=subscriber)
     else:

@@ -17,9 +17,9 @@ from roost.cli.spark import ConfOption, MasterOption, session_of
 from roost.errors import UserError
 
 if TYPE_CHECKING:
-    from roost.pipeline.sweep_tasks import Task
-    from roost.pipeline.sweep_workers import Executor
-    from roost.pipeline.sweeps import Outcome, Sweep
+    from roost.pipeline.sweeps.sweep import Outcome, Sweep
+    from roost.pipeline.sweeps.tasks import Task
+    from roost.pipeline.sweeps.workers import Executor
 
 EXIT_FAILED = 1
 SIM = "sim"
@@ -95,10 +95,10 @@ def sweep(
 ) -> None:
     """Run a task for every combination of parameters, with every seed."""
     from roost.cli import sweep_report as report
-    from roost.pipeline.sweep_folder import SweepFolder
-    from roost.pipeline.sweep_grid import cells_of, read_axes, read_seeds
-    from roost.pipeline.sweep_tasks import load_task, reference_of, registered
-    from roost.pipeline.sweeps import note_run, open_sweep
+    from roost.pipeline.sweeps.folder import SweepFolder
+    from roost.pipeline.sweeps.grid import cells_of, read_axes, read_seeds
+    from roost.pipeline.sweeps.sweep import note_run, open_sweep
+    from roost.pipeline.sweeps.tasks import load_task, reference_of, registered
 
     if task is None:
         report.show_tasks(people(), {name: load_task(r) for name, r in registered().items()})
@@ -148,7 +148,7 @@ def workload_axis(task: str, generator: str | None, file: Path | None) -> list[s
         return []
     if task != SIM:
         raise UserError(f"--generator and --file are for the task {SIM}; expected --set")
-    from roost.pipeline.sweep_sim import FILE, GENERATOR
+    from roost.pipeline.sweeps.sim import FILE, GENERATOR
 
     named = {GENERATOR: generator, FILE: file}
     return [f"{name}={value}" for name, value in named.items() if value is not None]
@@ -175,7 +175,7 @@ def kept_in(out: Path | None, lake: Path | None, name: str) -> Iterator[Path]:
     if out is not None and lake is not None:
         raise UserError("--out and --lake say where the results go; expected one of them")
     if lake is not None:
-        from roost.pipeline.sweeps import lake_folder
+        from roost.pipeline.sweeps.sweep import lake_folder
 
         yield lake_folder(lake, name)
     elif out is not None:
@@ -193,7 +193,7 @@ def executor(
 ) -> Iterator[Executor]:
     """What runs the cells."""
     if on_spark:
-        from roost.pipeline.sweep_spark import SparkTasks
+        from roost.pipeline.sweeps.spark import SparkTasks
 
         settings = ["spark.ui.showConsoleProgress=false"]  # there is a bar of ours
         if master is None or master.startswith("local"):
@@ -202,7 +202,7 @@ def executor(
         with session_of(master, [*settings, *(conf or ())]) as session:
             yield SparkTasks(session)
     else:
-        from roost.pipeline.sweep_workers import LocalWorkers
+        from roost.pipeline.sweeps.workers import LocalWorkers
 
         yield LocalWorkers(jobs or len(os.sched_getaffinity(0)))
 

@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from roost.pipeline.sweep_folder import Result
-from roost.pipeline.sweep_progress import Progress, Say
-from roost.pipeline.sweep_table import Spread, violations
-from roost.pipeline.sweep_tasks import BREACHES, FIRST_VIOLATION, Task
-from roost.pipeline.sweeps import Outcome
+from roost.pipeline.sweeps.folder import Result
+from roost.pipeline.sweeps.progress import Progress, Say
+from roost.pipeline.sweeps.sweep import Outcome
+from roost.pipeline.sweeps.table import Spread, violations
+from roost.pipeline.sweeps.tasks import BREACHES, FIRST_VIOLATION, Task
 
 # Without a terminal, a line so often.
 LINE_EVERY_S = 5.0

@@ -1,6 +1,6 @@
 """What an experiment is: a grid of cells, and what is claimed and drawn from their figures.
 
-A cell is one run of a task of a sweep (`pipeline.sweep_tasks`), a pure function from parameters and a seed to
+A cell is one run of a sweep's task (`pipeline.sweeps.tasks`), a pure function from parameters and a seed to
 a row of figures. So an experiment runs wherever a sweep does, keeps every cell that is finished, and goes on
 where it was. All that it says comes from the rows: a *claim* compares a figure with a criterion, a *chart*
 shows figures, a *finding* says in words what follows from them.
@@ -15,8 +15,8 @@ from statistics import fmean
 
 from msgspec import Struct
 
-from roost.pipeline.sweep_folder import Result
-from roost.pipeline.sweep_tasks import Value
+from roost.pipeline.sweeps.folder import Result
+from roost.pipeline.sweeps.tasks import Value
 
 # Axes by name, with their values as `--set` would have them.
 Grid = Mapping[str, Sequence[Value]]

@@ -7,7 +7,7 @@ from math import isnan
 
 from roost.experiments.frame import Chart, Grid, Results, Scale, Series
 from roost.experiments.relocation.setup import BASELINE, CONSTANT, POP
-from roost.pipeline.sweep_tasks import Value
+from roost.pipeline.sweeps.tasks import Value
 
 TASK = "roost.experiments.relocation.cell:CELL"
 VARIANTS = (BASELINE, POP, "load100", "delay100")

@@ -13,7 +13,7 @@ from time import perf_counter
 from roost.language import Subscription
 from roost.overlay.topologies import balanced_tree
 from roost.overlay.trees import neighbours
-from roost.pipeline.sweep_tasks import Row
+from roost.pipeline.sweeps.tasks import Row
 from roost.relocation import Answer, BitVector, Goal, Neighbour, Trace, choose_broker
 from roost.simulation import statements as st
 from roost.simulation.generators import relocation
