@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from roost.cli import sweep_report
-from roost.cli.sweep_report import clock
+from roost.cli.sweep import report as sweep_report
+from roost.cli.sweep.report import clock
 from roost.pipeline.lake import Lake
 from roost.pipeline.sweeps.progress import Progress
 from tests.cli.support import Ran, Roost

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from roost.cli import pipeline_workload
+from roost.cli.pipeline import workload as pipeline_workload
 from roost.errors import UserError
 from roost.pipeline.files.tables import read_events, read_subscriptions
 from roost.pipeline.lake import Lake

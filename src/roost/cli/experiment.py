@@ -96,7 +96,7 @@ def run(
     conf: ConfOption = None,
 ) -> None:
     """Run an experiment: its cells, its claims and its page."""
-    from roost.cli.sweep import carry_out, executor
+    from roost.cli.sweep.command import carry_out, executor
     from roost.experiments import find_experiment
     from roost.experiments.running import run_experiment, scale_of
     from roost.pipeline.sweeps.grid import read_seeds

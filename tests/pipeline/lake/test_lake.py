@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession, functions
 
 import roost
-from roost.cli.sim_run import Plan, carry_out
+from roost.cli.sim.run import Plan, carry_out
 from roost.errors import UserError
 from roost.pipeline.lake.files import FILES_A_THREAD, TableInfo, unknown
 from roost.pipeline.lake.lake import Lake, chosen

@@ -16,7 +16,7 @@ import msgspec
 
 from roost.broker.events import LoadIndices
 from roost.broker.story import Storybook
-from roost.cli.sim_report import progress
+from roost.cli.sim.report import progress
 from roost.errors import UserError
 from roost.simulation.faults import with_faults
 from roost.simulation.run import Checks, check, end_of, run_workload, verdict

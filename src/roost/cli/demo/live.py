@@ -38,7 +38,7 @@ def show(
     """From the workload to the picture; the facts of it."""
     from roost.bench.demo.plan import plan_of
     from roost.bench.demo.report import facts, report_of
-    from roost.cli.demo_view import View
+    from roost.cli.demo.view import View
 
     plan = plan_of(spark, stage.longest_s)
     announce(console, f"Spark has made it, {time.monotonic() - began:.1f} s after the start")

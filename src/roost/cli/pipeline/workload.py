@@ -70,7 +70,7 @@ def workload(
             )
         list_workloads(json_=json_)
         return
-    from roost.cli.sim import assignments
+    from roost.cli.sim.command import assignments
     from roost.pipeline.workload.registry import workload_of
     from roost.pipeline.workload.writing import written
 

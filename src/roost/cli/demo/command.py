@@ -83,10 +83,7 @@ def demo(
     ] = None,
 ) -> None:
     """Show what Roost does: match a few quotes, and let a live federation rearrange itself."""
-    from roost.cli import demo_faults as faults
-    from roost.cli import demo_live as live
-    from roost.cli import demo_match as match
-    from roost.cli import demo_pipeline as pipeline
+    from roost.cli.demo import faults, live, match, pipeline
     from roost.cli.spark import session_of
 
     if save is not None:

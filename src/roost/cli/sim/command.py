@@ -108,8 +108,8 @@ def run(
     json_: Json = False,
 ) -> None:
     """Run a workload, and check every delivery and table."""
-    from roost.cli import sim_report as report
-    from roost.cli.sim_run import Plan, carry_out
+    from roost.cli.sim import report
+    from roost.cli.sim.run import Plan, carry_out
 
     plan = Plan(file, seed, until, trace, faults, rest=not no_rest, stories=bool(story))
     result = carry_out(plan)
@@ -234,7 +234,7 @@ def fuzz(
     """Run random scenarios with faults, and check every delivery and table."""
     from msgspec import to_builtins
 
-    from roost.cli import sim_report as report
+    from roost.cli.sim import report
     from roost.simulation.campaign import Campaign, campaign
 
     if moves is not None and seeds is not None:
@@ -326,7 +326,7 @@ def tell_stories(seed: int, profile: str, ids: list[str]) -> None:
     if not ids:
         return
     from roost.broker.story import Storybook
-    from roost.cli import sim_report as report
+    from roost.cli.sim import report
     from roost.simulation.fuzz import fuzz as run_seed
 
     storybook = Storybook()

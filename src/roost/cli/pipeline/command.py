@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from roost.cli import pipeline_match, pipeline_serve, pipeline_workload
+from roost.cli.pipeline import match, serve, workload
 
 EXAMPLES = """\b
 Examples:
@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
         help="Generate, match and profile at any scale, on Spark.",
         epilog=EXAMPLES,
     )
-    pipeline_workload.register(pipeline)
-    pipeline_match.register(pipeline)
-    pipeline_serve.register(pipeline)
+    workload.register(pipeline)
+    match.register(pipeline)
+    serve.register(pipeline)
     app.add_typer(pipeline, name="pipeline")

@@ -94,7 +94,7 @@ def sweep(
     conf: ConfOption = None,
 ) -> None:
     """Run a task for every combination of parameters, with every seed."""
-    from roost.cli import sweep_report as report
+    from roost.cli.sweep import report
     from roost.pipeline.sweeps.folder import SweepFolder
     from roost.pipeline.sweeps.grid import cells_of, read_axes, read_seeds
     from roost.pipeline.sweeps.sweep import note_run, open_sweep
@@ -209,7 +209,7 @@ def executor(
 
 def carry_out(opened: Sweep, execute: Executor, folder: Path | None) -> None:
     """Runs what is missing, in view of a person."""
-    from roost.cli import sweep_report as report
+    from roost.cli.sweep import report
 
     with report.progress() as say:
         try:

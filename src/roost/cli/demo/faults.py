@@ -16,7 +16,7 @@ SEED = 134
 
 def show(console: Console) -> None:
     """A random scenario, and what all checkers say of it."""
-    from roost.cli.sim_report import counts, show_violations
+    from roost.cli.sim.report import counts, show_violations
     from roost.simulation.fuzz import fuzz
 
     with console.status("running a scenario with faults"):

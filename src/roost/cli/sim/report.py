@@ -19,7 +19,7 @@ from roost.simulation.run import Checks
 from roost.simulation.summary import BROKER_COLUMNS, BrokerSummary, Summary
 
 if TYPE_CHECKING:
-    from roost.cli.sim_run import Result
+    from roost.cli.sim.run import Result
 
 VIOLATIONS_SHOWN = 10
 BROKERS_SHOWN = 40
