@@ -27,6 +27,7 @@ HOUSE = (
     "runtime",
     "client",
     "gateway",
+    "pictures",
     "pipeline",
     "experiments",
     "bench",

@@ -153,7 +153,7 @@ def show_report(console: Console, report: Report) -> None:
     from rich.padding import Padding
     from rich.table import Table
 
-    from roost.experiments.charts import number
+    from roost.pictures.charts import number
 
     console.print(f"{report.experiment.name}, scale {report.scale.name}", style="bold")
     table = Table("where", "what")

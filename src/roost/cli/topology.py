@@ -49,7 +49,7 @@ def draw(
 ) -> None:
     """Draw an overlay of brokers."""
     from roost.overlay.topologies import parse_topology
-    from roost.simulation.drawing import draw_text, summary
+    from roost.pictures.overlays import draw_text, summary
 
     if out is not None and out.suffix.lower() != ".svg":
         raise UserError(f"{out}: the picture is SVG; expected a file that ends in .svg")
@@ -68,7 +68,7 @@ def draw(
 def write_picture(topology: Topology, spec: str, out: Path) -> None:
     """Writes the SVG, whole or not at all."""
     from roost.cli.sinks import whole_file
-    from roost.simulation.drawing import draw_svg
+    from roost.pictures.overlays import draw_svg
 
     title = Path(spec).name if Path(spec).exists() else spec
     with whole_file(out) as file:

@@ -15,6 +15,7 @@ from statistics import fmean
 
 from msgspec import Struct
 
+from roost.pictures.charts import Chart, Series
 from roost.pipeline.sweeps.folder import Result
 from roost.pipeline.sweeps.tasks import Value
 
@@ -32,25 +33,6 @@ class Claim(Struct, frozen=True, kw_only=True):
     unit: str
     criterion: str
     holds: bool
-
-
-class Series(Struct, frozen=True):
-    """A line of a chart."""
-
-    name: str
-    points: tuple[tuple[float, float], ...]
-
-
-class Chart(Struct, frozen=True, kw_only=True):
-    """A graph of the paper, with our figures."""
-
-    id: str  # "000 fig 5a"; several charts may be of one graph
-    title: str
-    x: str
-    y: str
-    series: tuple[Series, ...]
-    doubling: bool = False  # each x is about twice the one before
-    note: str = ""
 
 
 class Scale(Struct, frozen=True):

@@ -106,7 +106,7 @@ def show_report(console: Console, report: Report, played: Played, picture: Path)
 
 def picture_of(plan: Plan, report: Report, played: Played) -> str:
     """With the audiences in colours."""
-    from roost.bench.demo.picture import Row, picture
+    from roost.pictures.before_after import Row, picture
 
     # Two leaves below the same broker have one.
     above = list(dict.fromkeys(upper for upper, _ in plan.audiences))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import isnan
 
-from roost.experiments.frame import Chart, Grid, Results, Scale, Series
+from roost.experiments.frame import Grid, Results, Scale
 from roost.experiments.relocation.setup import BASELINE, CONSTANT, POP
+from roost.pictures.charts import Chart, Series
 from roost.pipeline.sweeps.tasks import Value
 
 TASK = "roost.experiments.relocation.cell:CELL"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from roost.errors import UserError
 from roost.overlay.topologies import Link, Topology, chain, parse_topology, roles, star
-from roost.simulation.drawing import draw_svg, draw_text, summary
+from roost.pictures.overlays import draw_svg, draw_text, summary
 
 SVG = "{http://www.w3.org/2000/svg}"
 SPECS = [

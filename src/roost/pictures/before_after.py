@@ -1,4 +1,4 @@
-"""The demo in a picture: the tree before and after, links as wide as their traffic.
+"""A federation before and after it has rearranged itself: both trees, links as wide as their traffic.
 
 An audience and its publishers have a colour of their own, so that it shows at a glance who is far from whom.
 """
@@ -6,17 +6,17 @@ An audience and its publishers have a colour of their own, so that it shows at a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
 from roost.overlay.layout import Point, layered
 from roost.overlay.topologies import Topology
 from roost.overlay.trees import Rooted, centre, rooted
+from roost.pictures.svg import BLUE, INK, PAPER, VERMILION, document, text
 
-# Of Okabe and Ito, told apart by any eyes; those that white letters can be read on.
-COLOURS = ("#0072B2", "#D55E00", "#007A5A", "#B0498A")
-RELAY, LINE, INK, PAPER = "#9A9A9A", "#5B6770", "#222222", "#FFFFFF"
+# Those that white letters can be read on; the last two are a little darker for it.
+COLOURS = (BLUE, VERMILION, "#007A5A", "#B0498A")
+RELAY, LINE = "#9A9A9A", "#5B6770"
 SLOT, BOX_WIDTH, BOX_HEIGHT = 68.0, 44.0, 24.0
 TAG_WIDTH, TAG_HEIGHT, TAG_STEP = 30.0, 17.0, 20.0
 WIDEST_LINK = 16.0
@@ -66,13 +66,8 @@ def picture(
     height = table_top + (len(rows) + 1) * ROW_HEIGHT + 70
     busiest = max(max(half.link_per_s.values(), default=0.0) for half in halves.values()) or 1.0
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}"'
-        f' viewBox="0 0 {width:.0f} {height:.0f}" role="img"'
-        ' font-family="Helvetica, Arial, DejaVu Sans, sans-serif">',
-        f"<title>{escape(title)}</title>",
-        f'<rect width="100%" height="100%" fill="{PAPER}"/>',
-        _text(MARGIN, 40, title, 19, bold=True),
-        _text(
+        text(MARGIN, 40, title, 19, bold=True),
+        text(
             MARGIN,
             62,
             "P1, P2, ... are publishers; brokers of the same colour have their subscribers (how many"
@@ -82,15 +77,15 @@ def picture(
     ]
     for number, (name, half) in enumerate(halves.items()):
         shift = Point(MARGIN - left + number * (panel + GAP), TREE_TOP)
-        lines.append(_text(MARGIN + number * (panel + GAP), 96, name, 15, bold=True))
+        lines.append(text(MARGIN + number * (panel + GAP), 96, name, 15, bold=True))
         lines.append(f'<g transform="translate({shift.x:.1f} {shift.y:.1f})">')
         lines += _links(tree, points, half, busiest)
         for broker in topology.brokers:
             lines += _broker(broker, points[broker], half, groups, not tree.children[broker])
         lines.append("</g>")
     lines += _table(rows, list(halves), table_top)
-    lines += [_text(MARGIN, height - 24, footer, 12), "</svg>"]
-    return "\n".join(lines) + "\n"
+    lines.append(text(MARGIN, height - 24, footer))
+    return document(width, height, title, lines)
 
 
 def _links(tree: Rooted, points: Mapping[str, Point], half: Half, busiest: float) -> Iterator[str]:
@@ -105,7 +100,7 @@ def _links(tree: Rooted, points: Mapping[str, Point], half: Half, busiest: float
             f' stroke-linecap="round"/>'
         )
         if rate >= 1:
-            labels.append(_text((a.x + b.x) / 2, (a.y + b.y) / 2 + 4, f"{rate:,.0f}", 11, "middle"))
+            labels.append(text((a.x + b.x) / 2, (a.y + b.y) / 2 + 4, f"{rate:,.0f}", 11, "middle"))
     yield from labels
 
 
@@ -116,10 +111,10 @@ def _broker(
     colour = COLOURS[groups[broker] % len(COLOURS)] if subscribers else RELAY
     yield _box(at.x, at.y, BOX_WIDTH, BOX_HEIGHT, 5, colour if subscribers else PAPER, colour)
     ink = PAPER if subscribers else INK
-    yield _text(at.x, at.y + 4.5, broker, 12, "middle", ink)
+    yield text(at.x, at.y + 4.5, broker, 12, "middle", ink)
     below = at.y + BOX_HEIGHT / 2 + 13
     if subscribers:
-        yield _text(at.x, below, f"{subscribers}", 10, "middle", colour)
+        yield text(at.x, below, f"{subscribers}", 10, "middle", colour)
     here = sorted(name for name, place in half.places.items() if place == broker)
     for number, name in enumerate(here):
         # Below a leaf there is room, and beside the others.
@@ -130,18 +125,18 @@ def _broker(
             y = at.y
         colour = COLOURS[groups[name] % len(COLOURS)]
         yield _box(x, y, TAG_WIDTH, TAG_HEIGHT, TAG_HEIGHT / 2, PAPER, colour)
-        yield _text(x, y + 4, name, 11, "middle", colour, bold=True)
+        yield text(x, y + 4, name, 11, "middle", colour, bold=True)
 
 
 def _table(rows: Sequence[Row], heads: Sequence[str], top: float) -> Iterator[str]:
     columns = (MARGIN, MARGIN + 400, MARGIN + 510, MARGIN + 610)
     for x, head in zip(columns[1:], (*heads, "change"), strict=True):
-        yield _text(x, top, head, 12, "end", bold=True)
+        yield text(x, top, head, 12, "end", bold=True)
     for number, row in enumerate(rows, 1):
         y = top + number * ROW_HEIGHT
-        yield _text(columns[0], y, row.what, 13)
+        yield text(columns[0], y, row.what, 13)
         for x, words in zip(columns[1:], (row.before, row.after, row.change), strict=True):
-            yield _text(x, y, words, 13, "end")
+            yield text(x, y, words, 13, "end")
 
 
 def _box(
@@ -151,21 +146,4 @@ def _box(
         f'<rect x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}"'
         f' height="{height:.1f}" rx="{corner:.1f}" fill="{fill}" stroke="{stroke}"'
         ' stroke-width="1.6"/>'
-    )
-
-
-def _text(
-    x: float,
-    y: float,
-    words: str,
-    size: float,
-    anchor: str = "start",
-    ink: str = INK,
-    *,
-    bold: bool = False,
-) -> str:
-    weight = ' font-weight="bold"' if bold else ""
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="{anchor}" fill="{ink}"'
-        f"{weight}>{escape(words)}</text>"
     )

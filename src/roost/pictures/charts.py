@@ -1,7 +1,7 @@
-"""Charts as SVG, drawn by hand: a file that any browser and document shows, without a script or a network.
+"""Charts: lines over a common axis.
 
-Colours are those of Okabe and Ito, and every line has a mark of its own besides, so that lines are told apart
-by any eyes and in grey print. The value of a mark is shown where the pointer rests on it.
+Every line has a colour and a mark of its own, so that lines are told apart by any eyes and in grey print. The
+value of a mark is shown where the pointer rests on it.
 """
 
 from __future__ import annotations
@@ -9,20 +9,40 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
-from xml.sax.saxutils import escape
 
-from roost.experiments.frame import Chart, Series
+from msgspec import Struct
+
+from roost.pictures.svg import BLUE, INK, ORANGE, VERMILION, document, escaped, text
 
 WIDTH, HEIGHT = 620.0, 380.0
 LEFT, RIGHT, TOP = 66.0, 16.0, 34.0
 BELOW = 52.0  # ticks and the name of the axis
 LEGEND_ROW = 20.0
 LETTER = 6.6  # about the width of one, at the size of the legend
-COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5C00")
+COLOURS = ("#000000", BLUE, VERMILION, "#009E73", "#CC79A7", ORANGE, "#56B4E9", "#7A5C00")
 MARKS = ("circle", "square", "triangle", "diamond", "down", "cross")
-INK, GRID, PAPER = "#222222", "#DDDDDD", "#FFFFFF"
+GRID = "#DDDDDD"
 TICKS = 5
 MARKS_MAX = 40  # a line of more points is drawn without
+
+
+class Series(Struct, frozen=True):
+    """A line of a chart."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+
+class Chart(Struct, frozen=True, kw_only=True):
+    """A graph, and the figures in it."""
+
+    id: str  # of a paper's graph: "000 fig 5a"; several charts may be of one
+    title: str
+    x: str
+    y: str
+    series: tuple[Series, ...]
+    doubling: bool = False  # each x is about twice the one before
+    note: str = ""
 
 
 class _Scale(NamedTuple):
@@ -46,16 +66,7 @@ def draw(chart: Chart) -> str:
     """The chart as an SVG document."""
     series = [line for line in chart.series if line.points]
     rows = _legend_rows([line.name for line in series])
-    height = HEIGHT + LEGEND_ROW * len(rows)
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {height:g}"'
-        f' width="{WIDTH:g}" height="{height:g}" role="img"'
-        ' font-family="Helvetica, Arial, DejaVu Sans, sans-serif" font-size="12">',
-        f"<title>{escape(chart.title)}</title>",
-        f'<rect width="100%" height="100%" fill="{PAPER}"/>',
-        f'<text x="{LEFT:g}" y="20" font-size="14" font-weight="bold" fill="{INK}">'
-        f"{escape(chart.title)}</text>",
-    ]
+    lines = [text(LEFT, 20, chart.title, 14, bold=True)]
     if series:
         across, up = _scales(chart, series)
         lines += _axes(chart, series, across, up)
@@ -63,8 +74,8 @@ def draw(chart: Chart) -> str:
             lines += _line(line, number, across, up)
         lines += _legend(rows)
     else:
-        lines.append(f'<text x="{LEFT:g}" y="{HEIGHT / 2:g}" fill="{INK}">no figures</text>')
-    return "\n".join([*lines, "</svg>"]) + "\n"
+        lines.append(text(LEFT, HEIGHT / 2, "no figures"))
+    return document(WIDTH, HEIGHT + LEGEND_ROW * len(rows), chart.title, lines)
 
 
 def _scales(chart: Chart, series: Sequence[Series]) -> tuple[_Scale, _Scale]:
@@ -99,31 +110,21 @@ def _axes(chart: Chart, series: Sequence[Series], across: _Scale, up: _Scale) ->
     for tick in _ticks(up.low, up.high):
         y = up.at(tick)
         yield f'<line x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{y:.1f}" y2="{y:.1f}" stroke="{GRID}"/>'
-        yield (
-            f'<text x="{LEFT - 8:g}" y="{y + 4:.1f}" text-anchor="end" fill="{INK}">'
-            f"{number(tick)}</text>"
-        )
+        yield text(LEFT - 8, y + 4, number(tick), anchor="end")
     xs = sorted({x for line in series for x, _ in line.points})
     for tick in xs if chart.doubling else _ticks(across.low, across.high):
         x = across.at(tick)
         yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{bottom:g}" y2="{bottom + 4:g}" stroke="{INK}"/>'
-        yield (
-            f'<text x="{x:.1f}" y="{bottom + 18:g}" text-anchor="middle" fill="{INK}">'
-            f"{number(tick)}</text>"
-        )
+        yield text(x, bottom + 18, number(tick), anchor="middle")
     yield (
         f'<line x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{bottom:g}" y2="{bottom:g}"'
         f' stroke="{INK}"/>'
     )
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    yield (
-        f'<text x="{middle:g}" y="{bottom + 38:g}" text-anchor="middle" fill="{INK}">'
-        f"{escape(chart.x)}</text>"
-    )
+    yield text((LEFT + WIDTH - RIGHT) / 2, bottom + 38, chart.x, anchor="middle")
     y = (up.start + up.end) / 2
     yield (
         f'<text transform="translate(16 {y:g}) rotate(-90)" text-anchor="middle" fill="{INK}">'
-        f"{escape(chart.y)}</text>"
+        f"{escaped(chart.y)}</text>"
     )
 
 
@@ -135,7 +136,7 @@ def _line(line: Series, index: int, across: _Scale, up: _Scale) -> Iterator[str]
     if len(places) > MARKS_MAX:
         return
     for (x, y), (value, height) in zip(places, line.points, strict=True):
-        told = escape(f"{line.name}: {number(height)} at {number(value)}")
+        told = escaped(f"{line.name}: {number(height)} at {number(value)}")
         yield f"<g><title>{told}</title>{_mark(index, x, y)}</g>"
 
 
@@ -186,7 +187,7 @@ def _legend(rows: Sequence[Sequence[tuple[int, str]]]) -> Iterator[str]:
                 ' stroke-width="1.8"/>'
             )
             yield _mark(index, x + 11, y)
-            yield f'<text x="{x + 28:.1f}" y="{y + 4:g}" fill="{INK}">{escape(name)}</text>'
+            yield text(x + 28, y + 4, name)
             x += _legend_width(name)
 
 

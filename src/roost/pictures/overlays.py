@@ -7,7 +7,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
-from xml.sax.saxutils import escape
 
 from roost.overlay.layout import Point, layered, radial
 from roost.overlay.trees import (
@@ -21,6 +20,7 @@ from roost.overlay.trees import (
     roles,
     rooted,
 )
+from roost.pictures.svg import BLUE, INK, ORANGE, PAPER, coord, document, escaped, text
 
 # Up to these, ranks can be read at a glance; beyond, they get too wide.
 RANKED_BROKERS_MAX = 63
@@ -37,11 +37,10 @@ LATENCY_FONT = 9.0
 # Where on its link a latency stands: nearer to the outer end, where links have spread out.
 TAG_AT = 0.62
 
-# Blue and orange of Okabe and Ito: told apart by any eyes, and as dark and light in grey print. The
-# second colour is that of the label.
+# As dark and light in grey print. The second colour is that of the label.
 FILLS: dict[Role | None, tuple[str, str]] = {
-    "head": ("#0072B2", "#FFFFFF"),
-    "edge": ("#E69F00", "#000000"),
+    "head": (BLUE, PAPER),
+    "edge": (ORANGE, "#000000"),
     None: ("#DDDDDD", "#000000"),
 }
 LEGENDS: dict[Role | None, str] = {
@@ -49,7 +48,7 @@ LEGENDS: dict[Role | None, str] = {
     "edge": "edge-broker",
     None: "broker",
 }
-PAPER, LINE, INK = "#FFFFFF", "#8A8A8A", "#222222"
+LINE = "#8A8A8A"
 
 
 # --- SVG ------------------------------------------------------------------------------------------
@@ -82,23 +81,16 @@ def draw_svg(topology: Topology, title: str = "") -> str:
     facts = summary(topology)
     frame = _frame(points, style, [title, facts], legend)
     shown = min(1.0, SHOWN_MAX / max(frame.width, frame.height))
-    size = f'width="{_n(frame.width * shown)}" height="{_n(frame.height * shown)}"'
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size}'
-        f' viewBox="0 0 {_n(frame.width)} {_n(frame.height)}" role="img"'
-        ' font-family="Helvetica, Arial, DejaVu Sans, sans-serif">',
-        f"<title>{_escaped(title or facts)}</title>",
-        f'<rect width="100%" height="100%" fill="{PAPER}"/>',
         *_heading(title, facts, frame),
-        f'<g transform="translate({_n(frame.shift.x)} {_n(frame.shift.y)})">',
+        f'<g transform="translate({coord(frame.shift.x)} {coord(frame.shift.y)})">',
         *_links(tree, points),
         *(_latency_tags(topology, tree, points) if style.latency_width else ()),
         *_brokers(topology, points, style),
         "</g>",
         *_legend(legend, frame),
-        "</svg>",
     ]
-    return "\n".join(lines) + "\n"
+    return document(frame.width, frame.height, title or facts, lines, shown=shown)
 
 
 def _placed(topology: Topology, tree: Rooted) -> tuple[_Style, dict[str, Point]]:
@@ -122,7 +114,7 @@ def _style(topology: Topology) -> _Style:
         return _Style(0, 9, 9, 0)
     font = 12.0 if count <= RANKED_BROKERS_MAX else 9.0
     longest = max(_text_width(_label(broker), font) for broker in topology.brokers)
-    latencies = [_text_width(text, LATENCY_FONT) for text in _latencies(topology).values()]
+    latencies = [_text_width(words, LATENCY_FONT) for words in _latencies(topology).values()]
     height = font * 1.9
     return _Style(font, max(height, longest + font), height, max(latencies, default=0))
 
@@ -136,8 +128,8 @@ def _frame(
     bottom = max(point.y for point in points.values()) + style.height / 2
     unit = max(1.0, (right - left) / WRITING_FROM, (bottom - top) / WRITING_FROM)
     writing = max(
-        *(_text_width(text, 16) for text in heading),
-        sum(_text_width(text, 12) + 36 for text in legend.values()),
+        *(_text_width(words, 16) for words in heading),
+        sum(_text_width(words, 12) + 36 for words in legend.values()),
     )
     width = max(right - left, writing * unit) + 48 * unit
     height = bottom - top + 138 * unit
@@ -147,58 +139,50 @@ def _frame(
 def _heading(title: str, facts: str, frame: _Frame) -> Iterator[str]:
     unit = frame.unit
     if title:
-        yield (
-            f'<text x="{_n(24 * unit)}" y="{_n(32 * unit)}" font-size="{_n(16 * unit)}"'
-            f' font-weight="bold" fill="{INK}">{_escaped(title)}</text>'
-        )
-    yield (
-        f'<text x="{_n(24 * unit)}" y="{_n(52 * unit)}" font-size="{_n(12 * unit)}"'
-        f' fill="{INK}">{facts}</text>'
-    )
+        yield text(24 * unit, 32 * unit, title, 16 * unit, bold=True)
+    yield text(24 * unit, 52 * unit, facts, 12 * unit)
 
 
 def _links(tree: Rooted, points: dict[str, Point]) -> Iterator[str]:
     yield f'<g stroke="{LINE}" stroke-width="1.5">'
     for child, parent in tree.parent.items():
         (x1, y1), (x2, y2) = points[parent], points[child]
-        yield f'<line x1="{_n(x1)}" y1="{_n(y1)}" x2="{_n(x2)}" y2="{_n(y2)}"/>'
+        yield f'<line x1="{coord(x1)}" y1="{coord(y1)}" x2="{coord(x2)}" y2="{coord(y2)}"/>'
     yield "</g>"
 
 
 def _latency_tags(topology: Topology, tree: Rooted, points: dict[str, Point]) -> Iterator[str]:
     latencies = _latencies(topology)
-    yield f'<g font-size="{_n(LATENCY_FONT)}" text-anchor="middle" fill="{INK}">'
+    yield f'<g font-size="{coord(LATENCY_FONT)}" text-anchor="middle" fill="{INK}">'
     for child, parent in tree.parent.items():
-        text = latencies.get(frozenset((child, parent)))
-        if text:
-            yield from _latency_tag(text, points[parent], points[child])
+        words = latencies.get(frozenset((child, parent)))
+        if words:
+            yield from _latency_tag(words, points[parent], points[child])
     yield "</g>"
 
 
-def _latency_tag(text: str, parent: Point, child: Point) -> Iterator[str]:
+def _latency_tag(words: str, parent: Point, child: Point) -> Iterator[str]:
     x = parent.x + (child.x - parent.x) * TAG_AT
     y = parent.y + (child.y - parent.y) * TAG_AT
-    width, height = _text_width(text, LATENCY_FONT) + 2, LATENCY_FONT + 2
+    width, height = _text_width(words, LATENCY_FONT) + 2, LATENCY_FONT + 2
     yield (
-        f'<rect x="{_n(x - width / 2)}" y="{_n(y - height / 2)}" width="{_n(width)}"'
-        f' height="{_n(height)}" fill="{PAPER}"/>'
+        f'<rect x="{coord(x - width / 2)}" y="{coord(y - height / 2)}" width="{coord(width)}"'
+        f' height="{coord(height)}" fill="{PAPER}"/>'
     )
-    yield f'<text x="{_n(x)}" y="{_n(y + LATENCY_FONT * 0.35)}">{text}</text>'
+    yield f'<text x="{coord(x)}" y="{coord(y + LATENCY_FONT * 0.35)}">{words}</text>'
 
 
 def _brokers(topology: Topology, points: dict[str, Point], style: _Style) -> Iterator[str]:
-    yield f'<g font-size="{_n(style.font)}" text-anchor="middle">'
+    yield f'<g font-size="{coord(style.font)}" text-anchor="middle">'
     for broker, role in roles(topology).items():
         x, y = points[broker]
         label = ""
         if style.font:
             ink = FILLS[role][1]
-            label = (
-                f'<text y="{_n(style.font * 0.35)}" fill="{ink}">{_escaped(_label(broker))}</text>'
-            )
+            label = f'<text y="{coord(style.font * 0.35)}" fill="{ink}">{escaped(_label(broker))}</text>'
         yield (
-            f'<g class="broker" transform="translate({_n(x)} {_n(y)})">'
-            f"<title>{_escaped(broker)}</title>{_box(role, style.width, style.height)}{label}</g>"
+            f'<g class="broker" transform="translate({coord(x)} {coord(y)})">'
+            f"<title>{escaped(broker)}</title>{_box(role, style.width, style.height)}{label}</g>"
         )
     yield "</g>"
 
@@ -207,8 +191,8 @@ def _box(role: Role | None, width: float, height: float) -> str:
     """A broker around the origin; corners tell heads from edge-brokers also without colours."""
     corner = height * (0.2 if role == "head" else 0.5)
     return (
-        f'<rect x="{_n(-width / 2)}" y="{_n(-height / 2)}" width="{_n(width)}"'
-        f' height="{_n(height)}" rx="{_n(corner)}" fill="{FILLS[role][0]}" stroke="{INK}"'
+        f'<rect x="{coord(-width / 2)}" y="{coord(-height / 2)}" width="{coord(width)}"'
+        f' height="{coord(height)}" rx="{coord(corner)}" fill="{FILLS[role][0]}" stroke="{INK}"'
         ' stroke-width="0.8"/>'
     )
 
@@ -216,20 +200,17 @@ def _box(role: Role | None, width: float, height: float) -> str:
 def _legend_texts(topology: Topology) -> dict[Role | None, str]:
     """What each colour of this picture means."""
     there = set(roles(topology).values())
-    return {role: text for role, text in LEGENDS.items() if role in there}
+    return {role: words for role, words in LEGENDS.items() if role in there}
 
 
 def _legend(texts: dict[Role | None, str], frame: _Frame) -> Iterator[str]:
     unit = frame.unit
     x, y = 24 * unit, frame.height - 24 * unit
-    for role, text in texts.items():
+    for role, words in texts.items():
         box = _box(role, 16 * unit, 12 * unit)
-        yield f'<g class="legend" transform="translate({_n(x + 8 * unit)} {_n(y)})">{box}</g>'
-        yield (
-            f'<text x="{_n(x + 22 * unit)}" y="{_n(y + 4 * unit)}" font-size="{_n(12 * unit)}"'
-            f' fill="{INK}">{text}</text>'
-        )
-        x += (_text_width(text, 12) + 36) * unit
+        yield f'<g class="legend" transform="translate({coord(x + 8 * unit)} {coord(y)})">{box}</g>'
+        yield text(x + 22 * unit, y + 4 * unit, words, 12 * unit)
+        x += (_text_width(words, 12) + 36) * unit
 
 
 def _label(broker: str) -> str:
@@ -247,21 +228,10 @@ def _latencies(topology: Topology) -> dict[frozenset[str], str]:
     }
 
 
-def _text_width(text: str, font: float) -> float:
+def _text_width(words: str, font: float) -> float:
     """About the width of a text, on the generous side: the font is the viewer's."""
-    wide = sum(unicodedata.east_asian_width(sign) in "WF" for sign in text)
-    return (len(text) * 0.62 + wide * 0.4) * font
-
-
-def _escaped(text: str) -> str:
-    """Text that XML can carry."""
-    return escape("".join(sign if sign.isprintable() else "\ufffd" for sign in text))
-
-
-def _n(value: float) -> str:
-    """A coordinate: one decimal, the same on every machine."""
-    text = f"{value:.1f}".removesuffix(".0")
-    return "0" if text == "-0" else text
+    wide = sum(unicodedata.east_asian_width(sign) in "WF" for sign in words)
+    return (len(words) * 0.62 + wide * 0.4) * font
 
 
 def summary(topology: Topology) -> str:
