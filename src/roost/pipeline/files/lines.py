@@ -15,9 +15,7 @@ skipped in both. Integers have to fit 64 bits.
 
 from __future__ import annotations
 
-import csv
 import io
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import NoReturn, Protocol
@@ -30,7 +28,17 @@ import pyarrow.json as pa_json
 from msgspec import Struct
 
 from roost.language import LanguageError
-from roost.language.literals import abbreviate, read_float, read_integer
+from roost.language.lines import (
+    INTEGER_PATTERN,
+    NUMBER_PATTERN,
+    LineError,
+    check_cells,
+    check_header,
+    csv_rows,
+    decoded,
+    json_object,
+)
+from roost.language.literals import read_float, read_integer
 from roost.language.values import INT_MAX
 
 BOOL, INTEGER, FLOAT, TEXT, BEYOND = "bool", "integer", "number", "text", "beyond"
@@ -48,14 +56,6 @@ class Seen(Struct):
         for kind, place in other.kinds.items():
             self.kinds.setdefault(kind, place + lines_before)
         self.values += other.values
-
-
-class LineError(Exception):
-    """What is wrong with a line; `place` counts from the first of those that were given."""
-
-    def __init__(self, place: int, what: str) -> None:
-        super().__init__(what)
-        self.place = place
 
 
 class Form(Protocol):
@@ -91,10 +91,7 @@ def whole_text(lines: pa.Array) -> bytes:
 def check_utf8(lines: pa.Array) -> None:
     """Refuses the first line that is no text."""
     for place, raw in enumerate(lines.cast(pa.binary()).to_pylist()):
-        try:
-            raw.decode()
-        except UnicodeDecodeError as bad:
-            raise LineError(place, f"byte {bad.start + 1} is not UTF-8") from None
+        decoded(raw, place)
 
 
 def _first(mask: pa.Array) -> int | None:
@@ -105,8 +102,11 @@ def _first(mask: pa.Array) -> int | None:
 
 # --- CSV ------------------------------------------------------------------------------------------
 
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-_PATTERNS = {BOOL: r"^(?i:true|false)$", INTEGER: r"^[+-]?[0-9]+$", FLOAT: _NUMBER}
+_PATTERNS = {
+    BOOL: r"^(?i:true|false)$",
+    INTEGER: f"^{INTEGER_PATTERN}$",
+    FLOAT: f"^{NUMBER_PATTERN}$",
+}
 # Numbers up to this length fit whatever they are, unless they have an exponent.
 _SHORT = 18
 
@@ -162,25 +162,18 @@ class Csv:
         """Says which line it is: a quote that is not closed takes in the lines that follow."""
         for place, line in enumerate(lines.to_pylist()):
             try:
-                (cells,) = csv.reader([line], strict=True)
-            except csv.Error as bad:
+                ((_, cells),) = csv_rows([line])
+            except LineError as bad:
                 hint = " (a row is one line here)" if "end of data" in str(bad) else ""
-                raise LineError(place, f"not CSV: {bad}{hint}") from None
-            if len(cells) != len(self.names):
-                found = f"{len(cells)} values, but the header has {len(self.names)} names"
-                raise LineError(place, found)
+                raise LineError(place, f"{bad}{hint}") from None
+            check_cells(place, cells, self.names)
         raise LineError(0, "not CSV from here on")
 
 
 def csv_header(line: str) -> list[str]:
     """The names in the first line of a CSV file."""
-    try:
-        (names,) = csv.reader([line], strict=True)
-    except csv.Error as bad:
-        raise LineError(0, f"not CSV: {bad}") from None
-    for name in names:
-        if names.count(name) > 1:
-            raise LineError(0, f"the header has {name!r} twice")
+    ((_, names),) = csv_rows([line])
+    check_header(0, names)
     return names
 
 
@@ -297,17 +290,6 @@ def _arrow_kind(values: pa.Array) -> str | None:
     return TEXT if any(is_plain(type_) for is_plain in plain) else None
 
 
-def _refuse_constant(literal: str) -> NoReturn:
-    raise LanguageError(f"JSON has no {literal}")
-
-
-# An object becomes a tuple of pairs, so that a name that comes twice is seen.
-_decode = json.JSONDecoder(
-    object_pairs_hook=tuple,
-    parse_int=read_integer,
-    parse_float=read_float,
-    parse_constant=_refuse_constant,
-).decode
 _KINDS = {bool: BOOL, int: INTEGER, float: FLOAT, str: TEXT}
 
 
@@ -315,28 +297,26 @@ def _surveyed_slowly(lines: pa.Array) -> dict[str, Seen]:
     check_utf8(lines)
     columns: dict[str, Seen] = {}
     for place, line in enumerate(lines.to_pylist()):
-        try:
-            pairs = _decode(line)
-        except LanguageError as bad:
-            raise LineError(place, str(bad)) from None
-        except (ValueError, RecursionError) as bad:
-            raise LineError(place, f"not JSON: {_lower(str(bad))}") from None
-        if not isinstance(pairs, tuple):
-            found = abbreviate(line.strip())
-            raise LineError(place, f'expected an object such as {{"volume": 1000}}, found {found}')
-        for name, value in pairs:
+        for name, value in json_object(line, place).items():
             seen = columns.setdefault(name, Seen())
             if value is None:
                 continue
             kind = _KINDS.get(type(value))
             if kind is None:
                 raise LineError(place, f"the attribute {name!r} is nested; events are flat")
+            if kind == INTEGER:
+                _check_integer(place, value)
             if isinstance(value, str) and not _encodable(value):
                 raise LineError(place, f"the attribute {name!r} has half of a surrogate pair")
             seen.add(Seen({kind: place}, 1), 0)
-        if len({name for name, _ in pairs}) < len(pairs):
-            raise LineError(place, "an attribute comes twice in the object")
     return columns
+
+
+def _check_integer(place: int, value: int) -> None:
+    try:
+        read_integer(str(value))
+    except LanguageError as bad:
+        raise LineError(place, str(bad)) from None
 
 
 _surrogate = re.compile("[\ud800-\udfff]").search
@@ -344,7 +324,3 @@ _surrogate = re.compile("[\ud800-\udfff]").search
 
 def _encodable(text: str) -> bool:
     return _surrogate(text) is None
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]

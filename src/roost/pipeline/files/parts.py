@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from roost.errors import UserError
 from roost.language import LanguageError
+from roost.language.lines import LineError
 from roost.language.values import check_name
 from roost.pipeline.files.lines import (
     BEYOND,
@@ -29,7 +30,6 @@ from roost.pipeline.files.lines import (
     TEXT,
     TYPES,
     Form,
-    LineError,
     Seen,
     csv_header,
     filled,
