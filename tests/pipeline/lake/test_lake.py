@@ -21,10 +21,11 @@ from roost.pipeline.lake.files import FILES_A_THREAD, TableInfo, unknown
 from roost.pipeline.lake.lake import Lake, chosen
 from roost.runtime.admin_client import ask
 from roost.traces import SCHEMAS, About, TraceWriter
+from roost.traces.rows import LinkRow
 from roost.traces.run import versions
 from tests.cli.live import HOST, live_brokers
 
-LINK = (10.0, "B0", "B1", "data", 7, 7, 0)
+LINK = LinkRow(10.0, "B0", "B1", class_="data", sent=7, received=7, waiting=0)
 WORKLOAD = """\
 0 broker add B0 1 16 10
 0 broker add B1 1 16 10
@@ -38,7 +39,7 @@ WORKLOAD = """\
 def trace(lake: Path, run: str, rows: int = 1, **about: object) -> None:
     with TraceWriter(lake, run, about=About("simulated", **about)) as writer:  # type: ignore[arg-type]
         for number in range(rows):
-            writer.add("links", (float(number), *LINK[1:]))
+            writer.add("links", LINK._replace(time=float(number)))
 
 
 def put(lake: Path, table: str, run: str, columns: pa.Table, file: str = "x.parquet") -> Path:
