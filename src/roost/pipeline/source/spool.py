@@ -5,8 +5,8 @@ order, and from which number on. It is decided once (see `first_wins`); whoever 
 because the driver was killed in between, finds it and publishes the same events under the same numbers, of
 which the broker takes none twice. Whatever the batch would contain the second time has no part in it.
 
-    SPOOL/QUERY/0000000007.json          the manifest of batch 7
-    SPOOL/QUERY/0000000007-1f0c....arrow what a task has written
+    SPOOL/QUERY/0000000007.json             the manifest of batch 7
+    SPOOL/QUERY/0000000007-1f0c....arrow    what a task has written
 """
 
 from __future__ import annotations
