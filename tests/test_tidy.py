@@ -159,6 +159,8 @@ def test_an_unknown_package_is_found() -> None:
         "from numpy import random",
         "from numpy.random import default_rng",
         "import numpy.random as r",
+        "from random import Random\nRandom()",
+        "from random import Random, random",
     ],
 )
 def test_undetermined_sources_are_found(source: str) -> None:
@@ -172,6 +174,7 @@ def test_undetermined_sources_are_found(source: str) -> None:
         "import os.path",
         "import numpy as np\nnp.sort([])",
         "if TYPE_CHECKING:\n    from random import Random",
+        "from random import Random\nRandom(7)",
         "from roost.broker.time import tick",
         "def f(random):\n    return random.random()",
     ],

@@ -19,14 +19,15 @@ HOUSE = (
     "broker",
     "wire",
     "traces",
+    "overlay",
     "balancing",
     "relocation",
-    "overlay",
     "partition",
     "simulation",
     "runtime",
     "client",
     "gateway",
+    "pictures",
     "pipeline",
     "experiments",
     "bench",
@@ -189,13 +190,14 @@ def import_direction(path: str, source: str) -> Iterator[Finding]:
 def determinism(path: str, source: str) -> Iterator[Finding]:
     """Protocol packages read no clock, socket, environment or global random source.
 
-    An import under `if TYPE_CHECKING:` is fine: that is how to name the type of an argument.
+    An import under `if TYPE_CHECKING:` is fine: that is how to name the type of an argument. So is the class
+    `Random`, if it is given a seed, as determined as which it is.
     """
     if package_of(path) not in PROTOCOL_PACKAGES:
         return
     numpy_names, os_names = set(), set()
     for found in imports(path, source):
-        if found.types_only:
+        if found.types_only or (found.module, found.name) == ("random", "Random"):
             continue
         for module in sorted(UNDETERMINED_MODULES):
             if found.within(module):
@@ -214,6 +216,8 @@ def determinism(path: str, source: str) -> Iterator[Finding]:
         match node:
             case ast.Attribute(value=ast.Name(id=name), attr="random") if name in numpy_names:
                 yield Finding(path, node.lineno, "uses numpy.random")
+            case ast.Call(func=ast.Name(id="Random"), args=[], keywords=[]):
+                yield Finding(path, node.lineno, "draws a seed for Random")
             case ast.Attribute(value=ast.Name(id=name), attr=attribute) if (
                 name in os_names and attribute in UNDETERMINED_OF_OS
             ):

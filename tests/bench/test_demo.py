@@ -1,9 +1,8 @@
-"""The demo's parts: its oracle, its places, its table and its picture; tests/pipeline has a real run."""
+"""The demo's parts: its oracle, its places and its table; tests/pipeline has a real run."""
 
 from __future__ import annotations
 
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -11,10 +10,9 @@ from hypothesis import strategies as st
 
 from roost.bench.demo.brokers import parts_of
 from roost.bench.demo.oracle import Oracle, Verdict
-from roost.bench.demo.picture import Half, Row, picture
 from roost.bench.demo.plan import audiences_in, farthest_from
 from roost.bench.demo.report import Report
-from roost.simulation.topologies import balanced_tree, random_tree
+from roost.overlay.topologies import balanced_tree, random_tree
 
 TREE = balanced_tree(15)
 
@@ -95,16 +93,3 @@ def test_a_promise_that_is_not_kept_is_told(rate: float, delay_s: float, kept: l
     assert report.lines[0].words == ("100.0", f"{rate:.1f}", f"{rate - 100:+.0f} %")
     overhead = next(line for line in report.lines if line.unit == "%")
     assert overhead.words == ("0.0", "0.0", "")  # nothing over nothing
-
-
-def test_a_picture_of_both() -> None:
-    groups = {"B3": 0, "B7": 0, "P1": 0}
-    half = Half({frozenset(("B0", "B1")): 320.0}, {"P1": "B11"}, {"B3": 19, "B7": 1})
-    moved = Half({}, {"P1": "B3"}, {"B3": 19, "B7": 1})
-    drawn = picture(
-        TREE, groups, {"before": half, "after": moved}, [Row("a & b", "1", "2", "")], "<it>", "."
-    )
-    words = [x.text for x in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
-    assert words.count("P1") == words.count("B11") == 2
-    assert words.count("320") == 1
-    assert "a & b" in words

@@ -9,8 +9,8 @@ import pytest
 
 from roost.bench import relocation
 from roost.bench.relocation import TRACE, answers_of, run, sizes_up_to, table
+from roost.overlay.topologies import balanced_tree
 from roost.relocation import Goal, choose_broker, literal
-from roost.simulation.topologies import balanced_tree
 from tests.cli.support import make_roost
 
 

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from roost.cli import demo
-from roost.cli import demo_faults as faults
-from roost.cli import demo_match as match
 from roost.cli.console import people
+from roost.cli.demo import command as demo
+from roost.cli.demo import faults, match
 from roost.language import contradictions
 from roost.matching import Naive
 from roost.simulation.fuzz import Scenario, fuzz

@@ -172,7 +172,7 @@ def test_the_command_line(roost: Roost, server: BrokerServer, heard: SyncSubscri
         (b'{"attributes": {"a": 1}, "payload_base64": "!"}', "is no base64"),
         (b'{"attributes": {"a": 1}, "payload_base64": "", "payload": ""}', "expected one of them"),
         (b'{"attributes": {"a": 1}, "payload": "\\ud800"}', "surrogate pair"),
-        (b'{"attributes": {"a": 1, "a": 2}}', "line 3: not JSON: 'a' stands twice"),
+        (b'{"attributes": {"a": 1, "a": 2}}', "line 3: 'a' stands twice in an object"),
     ],
 )
 def test_a_bad_line_ends_it(

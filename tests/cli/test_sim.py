@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import pytest
 
-from roost.cli.sim import ProfileName
+from roost.cli.sim.command import ProfileName
 from roost.simulation.faults import PROFILES
 from roost.simulation.oracle import Oracle
 from roost.simulation.workload_file import read_workload
@@ -470,7 +470,7 @@ def test_a_failing_seed_can_be_replayed(roost: Roost, tmp_path: Path) -> None:
 
 
 def test_a_saved_scenario_keeps_its_settings(roost: Roost, tmp_path: Path) -> None:
-    from roost.cli.sim import save_scenario
+    from roost.cli.sim.command import save_scenario
     from roost.simulation.fuzz import Scenario
 
     paths = [save_scenario(seed, "network", tmp_path) for seed in range(5)]

@@ -8,13 +8,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from roost.cli import sweep_report
-from roost.cli.sweep_report import clock
+from roost.cli.sweep import report as sweep_report
+from roost.cli.sweep.report import clock
 from roost.pipeline.lake import Lake
-from roost.pipeline.sweep_progress import Progress
+from roost.pipeline.sweeps.progress import Progress
 from tests.cli.support import Ran, Roost
 
-TASKS = "tests.pipeline.swept"
+TASKS = "tests.pipeline.sweeps.swept"
 SMALL = ("--set", "brokers=3", "--set", "publishers=2", "--set", "until_s=8", "--set", "fanout=2")
 TREE = ("sweep", "sim", "--generator", "tree", *SMALL)
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from roost.experiments.frame import Scale
 from roost.experiments.relocation.tables import Tables, tables_of
-from roost.pipeline.sweep_folder import Result
-from roost.pipeline.sweep_tasks import load_task
-from roost.pipeline.sweep_workers import Work, run_cell
-from roost.pipeline.sweeps import Sweep
+from roost.pipeline.sweeps.folder import Result
+from roost.pipeline.sweeps.sweep import Sweep
+from roost.pipeline.sweeps.tasks import load_task
+from roost.pipeline.sweeps.workers import Work, run_cell
 from roost.traces import SCHEMAS
 
 TINY = Scale(

@@ -12,7 +12,7 @@ from roost.errors import UserError
 from roost.experiments.relocation.cell import CELL, simulated
 from roost.experiments.relocation.decision_time import answers_of
 from roost.experiments.relocation.setup import Setup, prepared
-from roost.pipeline.sweep_tasks import VIOLATIONS
+from roost.pipeline.sweeps.tasks import VIOLATIONS
 from roost.simulation import statements as st
 
 SMALL: dict[str, Any] = {"brokers": 7, "publishers": 2, "until_s": 125.0}

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from roost.bench.demo.plan import audiences_in
-from roost.cli import demo_pipeline
 from roost.cli.console import people
+from roost.cli.demo import pipeline as demo_pipeline
+from roost.overlay.topologies import balanced_tree
 from roost.pipeline.lake import Lake
-from roost.simulation.topologies import balanced_tree
 from tests.cli.support import make_roost
 
 

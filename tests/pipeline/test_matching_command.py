@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from roost.cli import pipeline_match
-from roost.cli.pipeline_match import bytes_of
+from roost.cli.pipeline import match as pipeline_match
+from roost.cli.pipeline.match import bytes_of
 from roost.errors import UserError
 from tests.cli.support import Roost, make_roost
 

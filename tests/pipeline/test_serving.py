@@ -24,7 +24,7 @@ from roost.client import SyncClient, SyncEvent, SyncSubscription, connect_sync
 from roost.errors import UserError
 from roost.language import Event, parse_subscription
 from roost.pipeline.serving import Serving, forget, interval
-from roost.pipeline.source_options import Place
+from roost.pipeline.source.options import Place
 from roost.pipeline.subscription_log import SubscriptionLog
 from roost.runtime import federation
 from tests.pipeline.brokers import live_broker

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from roost.errors import UserError
 from roost.language import Event, parse_subscription
-from roost.pipeline.source_rows import to_json
+from roost.pipeline.source.rows import to_json
 from roost.pipeline.streaming import LogIndex, match_stream
 from roost.pipeline.subscription_log import SubscriptionLog
 

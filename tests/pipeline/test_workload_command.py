@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from roost.cli import pipeline_workload
+from roost.cli.pipeline import workload as pipeline_workload
 from roost.errors import UserError
-from roost.pipeline.files import read_events, read_subscriptions
+from roost.pipeline.files.tables import read_events, read_subscriptions
 from roost.pipeline.lake import Lake
 from roost.pipeline.workload.registry import WORKLOADS, workload_of
 from tests.cli.support import Roost, make_roost

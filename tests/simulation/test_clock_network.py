@@ -14,9 +14,9 @@ from roost.broker.messages import CONTROL, DATA, Frame, MarkerEcho, Parcel, Prio
 from roost.errors import UserError
 from roost.simulation.clock import Clock
 from roost.simulation.delays import Delays
+from roost.simulation.fabric import Fabric
 from roost.simulation.latencies import Latencies, read_matrix
 from roost.simulation.network import NOTICE_S, Connection, Network
-from roost.simulation.overlay import Overlay
 from tests.simulation.lab import judged, world_of
 
 # --- the clock --------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def brute_parts(brokers: list[int], links: set[tuple[int, int]]) -> list[frozens
 @given(st.data())
 def test_parts(data: st.DataObject) -> None:
     """Brokers and links come and go; the parts are those that brute force finds."""
-    overlay = Overlay()
+    overlay = Fabric()
     brokers: list[int] = []
     links: set[tuple[int, int]] = set()
     for new in range(data.draw(st.integers(1, 25))):
@@ -332,7 +332,7 @@ def test_parts(data: st.DataObject) -> None:
 
 
 def test_links_that_are_cut() -> None:
-    overlay = Overlay()
+    overlay = Fabric()
     for name in "AB":
         overlay.add_broker(name)
     overlay.add_link("A", "B", 0.01)

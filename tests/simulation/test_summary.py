@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from roost.broker.events import LoadIndices
@@ -24,6 +23,7 @@ from roost.simulation.workload_file import Workload, parse_workload
 from roost.simulation.world import World
 from roost.traces import TraceWriter, read_table
 from roost.traces.columns import Columns
+from roost.traces.rows import load_row
 from roost.traces.schemas import SCHEMAS
 
 CHAIN = """
@@ -127,7 +127,7 @@ def load(utilisation: float) -> LoadIndices:
 
 def test_overload_is_counted_from_where_it_stayed() -> None:
     rows = [
-        (10.0 * step, broker, *msgspec.structs.astuple(load(utilisation)))
+        load_row(10.0 * step, broker, load(utilisation))
         for step, pair in enumerate([(2, 0), (0.5, 2), (1.1, 1.5), (3, 1.0), (0, 0)], 1)
         for broker, utilisation in zip(("B0", "B1"), pair, strict=True)
     ]

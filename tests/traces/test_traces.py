@@ -11,10 +11,14 @@ import pytest
 
 from roost.errors import UserError
 from roost.traces import SCHEMAS, About, TraceWriter, read_table
+from roost.traces.rows import LinkRow
 from roost.traces.run import safe_name, versions
 from roost.traces.schemas import TRACED
 
-LINKS = [(10.0, "B0", "B1", "control", 5, 4, 1), (10.0, "B0", "B1", "data", 7, 7, 0)]
+LINKS = [
+    LinkRow(10.0, "B0", "B1", class_="control", sent=5, received=4, waiting=1),
+    LinkRow(10.0, "B0", "B1", class_="data", sent=7, received=7, waiting=0),
+]
 
 
 def write(folder: Path, run: str = "r") -> dict[str, Path]:
@@ -51,7 +55,7 @@ def test_a_run_of_the_same_name_is_replaced(tmp_path: Path) -> None:
 def test_many_rows_are_several_groups(tmp_path: Path) -> None:
     with TraceWriter(tmp_path, "r") as trace:
         for number in range(120_000):
-            trace.add("links", (float(number), *LINKS[0][1:]))
+            trace.add("links", LINKS[0]._replace(time=float(number)))
     path = trace.paths["links"]
     assert pq.ParquetFile(path).num_row_groups == 3
     assert read_table(path)["time"].to_pylist() == [float(n) for n in range(120_000)]
@@ -80,7 +84,7 @@ def test_parts_of_a_run_stand_side_by_side(tmp_path: Path) -> None:
     names = ["B0", "b/0", "b-0", "b 0", "..", "ä" * 100, "ä" * 101, "x" * 300]
     for name in names:
         with TraceWriter(tmp_path, "r", part=name, replace=False) as trace:
-            trace.add("links", (1.0, name, *LINKS[0][2:]))
+            trace.add("links", LINKS[0]._replace(broker=name))
     folder = tmp_path / "links" / "run=r"
     assert {path.parent for path in tmp_path.glob("links/**/*.parquet")} == {folder}
     found = [read_table(path)["broker"].to_pylist() for path in folder.iterdir()]

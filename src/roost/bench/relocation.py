@@ -18,6 +18,8 @@ import numpy as np
 from roost.bench.machine import commit, machine
 from roost.bench.report import Result, Table
 from roost.bench.timing import BUDGET_S, Say, durations_us, percentile, silent, steady_memory
+from roost.overlay.topologies import Topology, balanced_tree, chain
+from roost.overlay.trees import neighbours
 from roost.relocation import (
     Answer,
     BitVector,
@@ -34,8 +36,6 @@ from roost.relocation.bitvector import counts, words_of
 from roost.relocation.grape import messages, total_delays
 from roost.relocation.history import Histories, Past, choose_remembering
 from roost.relocation.tree import tree_of
-from roost.simulation.topologies import Topology, balanced_tree, chain
-from roost.simulation.trees import neighbours
 
 SIZES = (15, 63, 255, 1_023)
 LITERAL_MAX = 1_023

@@ -79,7 +79,7 @@ def chaos(
 
     from roost.bench.chaos.plan import counts_of
     from roost.bench.chaos.run import run
-    from roost.simulation.topologies import parse_topology
+    from roost.overlay.topologies import parse_topology
 
     counts = counts_of(faults)
     topology = parse_topology(brokers)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from roost.experiments.report import Report
-    from roost.pipeline.sweeps import Sweep
+    from roost.pipeline.sweeps.sweep import Sweep
 
 EXIT_FAILED = 1
 
@@ -96,10 +96,10 @@ def run(
     conf: ConfOption = None,
 ) -> None:
     """Run an experiment: its cells, its claims and its page."""
-    from roost.cli.sweep import carry_out, executor
+    from roost.cli.sweep.command import carry_out, executor
     from roost.experiments import find_experiment
     from roost.experiments.running import run_experiment, scale_of
-    from roost.pipeline.sweep_grid import read_seeds
+    from roost.pipeline.sweeps.grid import read_seeds
 
     experiment = find_experiment(name)
     chosen = scale_of(experiment, scale)
@@ -153,7 +153,7 @@ def show_report(console: Console, report: Report) -> None:
     from rich.padding import Padding
     from rich.table import Table
 
-    from roost.experiments.charts import number
+    from roost.pictures.charts import number
 
     console.print(f"{report.experiment.name}, scale {report.scale.name}", style="bold")
     table = Table("where", "what")

@@ -56,7 +56,7 @@ def frames(
     """Play hostile streams to a broker, which has to go on as if nothing were."""
     import asyncio
 
-    from roost.cli.sim_report import progress
+    from roost.cli.sim.report import progress
     from roost.runtime.frame_fuzz_run import run
 
     with progress("frames", count) as say:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
 
-    from roost.pipeline.lake import RunInfo
-    from roost.pipeline.lake_files import TableInfo
+    from roost.pipeline.lake.files import TableInfo
+    from roost.pipeline.lake.lake import RunInfo
 
 EXAMPLES = """\b
 A lake is a folder of tables, LAKE/TABLE/run=NAME/*.parquet. `roost sim run --trace LAKE`,

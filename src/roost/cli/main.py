@@ -1,7 +1,7 @@
 """The `roost` command.
 
-A command is a module of this folder with a function `register(app)`, listed in `COMMANDS`. Such a
-module imports what it needs inside its functions, so that `roost --help` stays quick.
+A command is a module of this folder, or a folder in it, with a function `register(app)`, listed in
+`COMMANDS`. Such a module imports what it needs inside its functions, so that `roost --help` stays quick.
 """
 
 from __future__ import annotations

@@ -54,8 +54,9 @@ def match(
     ] = None,
 ) -> None:
     """Match a file of events against one of subscriptions."""
+    from roost.cli.lines import STANDARD_INPUT, shown
     from roost.cli.sinks import Names
-    from roost.cli.sources import STANDARD_INPUT, read_events, shown
+    from roost.cli.sources import read_events
     from roost.matching import Index
 
     if subscriptions == events == STANDARD_INPUT:

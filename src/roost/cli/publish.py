@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import binascii
-import json
-import math
-import re
 import sys
 import time
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
@@ -37,7 +34,6 @@ Examples:
 """
 
 STANDARD_INPUT = "-"
-STREAM_BYTES = 1 << 20
 CONNECT_S = 3.0
 # Keys beside "attributes"; the last two are what `roost subscribe` adds, and of no use here.
 KEYS = frozenset(("payload", "payload_base64", "content_type", "headers", "id", "published_at"))
@@ -141,9 +137,7 @@ def publish_all(client: SyncClient, lines: Iterator[tuple[str, Line]], rate: flo
             try:
                 client.publish(attributes, payload, content_type=content_type, headers=headers)
             except LanguageError as bad:
-                if text:
-                    refuse(where, text)
-                raise UserError(f"{where}: {bad}") from None
+                refuse(where, text, bad)
             published += 1
     except Refused as error:
         trouble, refused = error, 1 + error.others
@@ -188,13 +182,13 @@ def pairs_of(texts: list[str]) -> dict[str, Value]:
 
 def value_of(text: str) -> Value:
     """What a word of the command line says."""
-    from roost.language.literals import read_float, read_integer, read_string
+    from roost.language.lines import plain_number
+    from roost.language.literals import read_string
     from roost.language.values import STRING_LENGTH_MAX
 
-    if re.fullmatch(r"[+-]?[0-9]+", text):
-        return read_integer(text)
-    if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
-        return read_float(text)
+    number = plain_number(text)
+    if number is not None:
+        return number
     if text in ("true", "false"):
         return text == "true"
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
@@ -207,81 +201,28 @@ def value_of(text: str) -> Value:
 
 def file_lines(source: str) -> Iterator[tuple[str, Line]]:
     """The events of a file, or of standard input as they come."""
-    name = "standard input" if source == STANDARD_INPUT else source
-    try:
-        if source == STANDARD_INPUT:
-            yield from parsed(sys.stdin.buffer, name)
-            return
-        with Path(source).open("rb") as file:
-            yield from parsed(file, name)
-    except OSError as bad:
-        raise UserError(f"{name}: {bad.strerror or bad}") from None
+    from roost.cli.lines import lines_of as texts_of
+    from roost.language.lines import LineError, json_object
 
-
-def parsed(file: IO[bytes], name: str) -> Iterator[tuple[str, Line]]:
-    for number, raw in enumerate(file, 1):
-        where = f"{name}, line {number}"
+    for where, raw in texts_of(source):
+        if raw.isspace():
+            continue
+        text = raw.rstrip("\r\n")
         try:
-            # Some programs start a file with a byte order mark.
-            text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as bad:
-            raise UserError(f"{where}: byte {bad.start + 1} is not UTF-8") from None
-        if not text.isspace():
-            yield where, line_of(where, text.rstrip("\r\n"))
+            said = json_object(text)
+        except LineError as bad:
+            refuse(where, text, bad)
+        enclosed = isinstance(said.get("attributes"), dict)
+        yield where, enveloped(where, said) if enclosed else Line(said, text=text)
 
 
-def line_of(where: str, text: str) -> Line:
-    """What a line says: quickly if all is well, else carefully, to say what is wrong."""
-    try:
-        said = decode(text)
-    except (ValueError, RecursionError):
-        refuse(where, text)
-    if not isinstance(said, dict):
-        refuse(where, text)
-    if isinstance(said.get("attributes"), dict):
-        return enveloped(where, said)
-    values = said.values()
-    # A number too large for a float is infinite now.
-    if math.inf in values or -math.inf in values:
-        refuse(where, text)
-    return Line(said, text=text)
+def refuse(where: str, text: str, bad: ValueError) -> NoReturn:
+    """Say what is wrong with an event; of a line of nothing but attributes, with the column."""
+    from roost.cli.lines import careful_event
 
-
-def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(n for n in names if names.count(n) > 1)!r} stands twice")
-    return found
-
-
-def refuse_constant(literal: str) -> NoReturn:
-    raise ValueError(f"JSON has no {literal}")
-
-
-# Without names that stand twice, and without what JSON does not have.
-decode = json.JSONDecoder(object_pairs_hook=once_each, parse_constant=refuse_constant).decode
-
-
-def refuse(where: str, text: str) -> NoReturn:
-    """Say what is wrong with a line of attributes."""
-    from roost.language import ParseError, parse_event
-
-    if not text.lstrip().startswith("{"):
-        raise UserError(f'{where}: expected an object such as {{"symbol": "YHOO", "volume": 1000}}')
-    if '"attributes"' in text:
-        try:
-            decode(text)
-        except (ValueError, RecursionError) as bad:
-            raise UserError(f"{where}: not JSON: {bad}") from None
-    try:
-        parse_event(text)
-    except ParseError as error:
-        hint = f"\nhint: {error.suggestion}" if error.suggestion else ""
-        column = f"{where}, column {error.place.column}"
-        what = f"found {error.found}, expected {error.expected}\n{error.excerpt}{hint}"
-        raise UserError(f"{column}: {what}") from None
-    raise UserError(f"{where}: expected an event")
+    if text and '"attributes"' not in text:
+        careful_event(where, text)
+    raise UserError(f"{where}: {bad}") from None
 
 
 def enveloped(where: str, said: dict[str, Any]) -> Line:

@@ -6,22 +6,27 @@ that starts with the file and the line (of a Parquet file: the row), both counte
 
 from __future__ import annotations
 
-import csv
-import json
-import math
 import re
-import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
-from itertools import count, islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple, NoReturn, TypeVar
+from typing import NamedTuple
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from roost.cli.lines import (
+    BATCH,
+    STANDARD_INPUT,
+    batched,
+    chunks_of,
+    event_of,
+    lines_of,
+    opened,
+    refuse_text,
+    shown,
+    text_of,
+)
 from roost.errors import UserError
 from roost.language import (
     Event,
@@ -29,18 +34,21 @@ from roost.language import (
     ParseError,
     Subscription,
     Value,
-    parse_event,
     parse_subscription,
 )
-from roost.language.literals import read_float, read_integer
+from roost.language.lines import (
+    LineError,
+    cell_value,
+    check_cells,
+    check_header,
+    csv_rows,
+    json_object,
+)
 from roost.language.values import INT_MAX, INT_MIN, check_name
 
-BATCH = 4_096
-STANDARD_INPUT = "-"
-STREAM_BYTES = 1 << 20
+SUBSCRIPTION = '{"id": 7, "filter": "volume > 1000"}'
 
 Id = int | str
-T = TypeVar("T")
 
 
 class Read(NamedTuple):
@@ -82,11 +90,6 @@ def read_events(
     return format_of(source).events(source, shown(source), attributes)
 
 
-def shown(source: str) -> str:
-    """The source as messages name it."""
-    return "standard input" if source == STANDARD_INPUT else source
-
-
 def format_of(source: str) -> Format:
     """The format, by the end of the file's name."""
     suffix = ".ndjson" if source == STANDARD_INPUT else Path(source).suffix.lower()
@@ -103,16 +106,9 @@ def _parsed(where: str, text: str) -> Subscription:
         return parse_subscription(text)
     except ParseError as error:
         line = f"line {error.place.line}, " if error.place.line > 1 else ""
-        _refuse_text(f"{where}: in the filter, {line}column {error.place.column}", error)
+        refuse_text(f"{where}: in the filter, {line}column {error.place.column}", error)
     except LanguageError as error:
         raise UserError(f"{where}: in the filter: {error}") from None
-
-
-def _refuse_text(where: str, error: ParseError) -> NoReturn:
-    hint = f"\nhint: {error.suggestion}" if error.suggestion else ""
-    raise UserError(
-        f"{where}: found {error.found}, expected {error.expected}\n{error.excerpt}{hint}"
-    ) from None
 
 
 def _checked_id(where: str, id_: object) -> Id:
@@ -134,152 +130,49 @@ def _described(value: object) -> str:
     return names.get(type(value), f"a {type(value).__name__}")
 
 
-# --- lines of text --------------------------------------------------------------------------------
-
-
-@contextmanager
-def opened(source: str, name: str) -> Iterator[IO[bytes]]:
-    """The file, in bytes; what the system refuses is a `UserError`."""
-    try:
-        if source == STANDARD_INPUT:
-            yield sys.stdin.buffer
-            return
-        with Path(source).open("rb") as file:
-            yield file
-    except OSError as bad:
-        raise UserError(f"{name}: {bad.strerror or bad}") from None
-
-
-def _lines(source: str, name: str) -> Iterator[tuple[str, str]]:
-    """(where, line) of a text file, with the end of the line."""
-    return (line for chunk in _chunks(source, name) for line in chunk)
-
-
-def _chunks(source: str, name: str) -> Iterator[list[tuple[str, str]]]:
-    """The same, as many at a time as make a batch; of standard input, as many as have come."""
-    with opened(source, name) as file:
-        numbers = count(1)
-        for raws in _arriving(file) if source == STANDARD_INPUT else _batched(iter(file)):
-            chunk = []
-            for raw in raws:
-                number = next(numbers)
-                where = f"{name}, line {number}"
-                try:
-                    # Some programs start a file with a byte order mark.
-                    chunk.append((where, raw.decode("utf-8-sig" if number == 1 else "utf-8")))
-                except UnicodeDecodeError as bad:
-                    raise UserError(f"{where}: byte {bad.start + 1} is not UTF-8") from None
-            yield chunk
-
-
-def _arriving(file: IO[bytes]) -> Iterator[list[bytes]]:
-    """Lines as they come: whoever follows a stream of events does not wait for a full batch."""
-    rest = b""
-    # Every buffered reader has read1, which takes what is there; its type does not say so.
-    while data := file.read1(STREAM_BYTES):  # type: ignore[attr-defined]
-        lines = (rest + data).splitlines(keepends=True)
-        rest = lines.pop() if not lines[-1].endswith(b"\n") else b""
-        if lines:
-            yield lines
-    if rest:
-        yield [rest]
-
-
-def _batched(items: Iterator[T]) -> Iterator[list[T]]:
-    while batch := list(islice(items, BATCH)):
-        yield batch
-
-
 # --- NDJSON ---------------------------------------------------------------------------------------
 
 
-def _ndjson_subscriptions(source: str, name: str) -> Iterator[tuple[str, object, object]]:
-    decode = msgspec.json.Decoder(dict[str, Any]).decode
-    for where, line in _lines(source, name):
+def _ndjson_subscriptions(source: str, _: str) -> Iterator[tuple[str, object, object]]:
+    for where, line in lines_of(source):
         if not line.strip():
             continue
         try:
-            row = decode(line)
-        except msgspec.ValidationError:
-            raise UserError(
-                f'{where}: expected an object such as {{"id": 7, "filter": "volume > 1000"}}'
-            ) from None
-        except msgspec.DecodeError as bad:
-            raise UserError(f"{where}: not JSON: {_lower(bad)}") from None
+            row = json_object(line, example=SUBSCRIPTION)
+        except LineError as bad:
+            raise UserError(f"{where}: {bad}") from None
         for key in ("id", "filter"):
             if key not in row:
                 raise UserError(f'{where}: the object has no "{key}"')
         yield where, row["id"], row["filter"]
 
 
-def _lower(error: Exception) -> str:
-    text = str(error).removeprefix("JSON is malformed: ")
-    return text[:1].lower() + text[1:]
-
-
-def _ndjson_events(source: str, name: str, _: Collection[str]) -> Iterator[Sequence[Event]]:
-    for chunk in _chunks(source, name):
-        yield [_json_event(where, line) for where, line in chunk if not line.isspace()]
-
-
-def _refuse_constant(literal: str) -> NoReturn:
-    raise ValueError(literal)
-
-
-# An object becomes a tuple of pairs, so that it differs from a list of lists.
-_decode_pairs = json.JSONDecoder(object_pairs_hook=tuple, parse_constant=_refuse_constant).decode
-
-
-def _json_event(where: str, line: str) -> Event:
-    """One line as an event: quickly if all is well, else carefully, to say what is wrong."""
-    try:
-        pairs = _decode_pairs(line)
-        if isinstance(pairs, tuple):
-            attributes = dict(pairs)
-            values = attributes.values()
-            # A number too large for a float is infinite now, and of a doubled name one is left.
-            if len(attributes) == len(pairs) and not (math.inf in values or -math.inf in values):
-                return Event(attributes)
-    except (ValueError, RecursionError):
-        pass
-    if not line.lstrip().startswith("{"):
-        raise UserError(f'{where}: expected an object such as {{"symbol": "YHOO", "volume": 1000}}')
-    try:
-        return parse_event(line)
-    except ParseError as error:
-        _refuse_text(f"{where}, column {error.place.column}", error)
+def _ndjson_events(source: str, _: str, __: Collection[str]) -> Iterator[Sequence[Event]]:
+    for chunk in chunks_of(source):
+        lines = ((where, text_of(where, raw)) for where, raw in chunk)
+        yield [event_of(where, line) for where, line in lines if not line.isspace()]
 
 
 # --- CSV ------------------------------------------------------------------------------------------
 
 
-def _csv_rows(source: str, name: str) -> Iterator[tuple[str, list[str]]]:
-    """(where, cells) of a CSV file, its header first; a row of several lines is where it ends."""
-    rows = csv.reader((line for _, line in _lines(source, name)), strict=True)
-    while True:
-        try:
-            cells = next(rows, None)
-        except csv.Error as bad:
-            raise UserError(f"{name}, line {rows.line_num}: not CSV: {bad}") from None
-        if cells is None:
-            return
-        if cells:
-            yield f"{name}, line {rows.line_num}", cells
-
-
 def _csv_table(source: str, name: str) -> Iterator[tuple[str, dict[str, str]]]:
-    rows = _csv_rows(source, name)
-    where, header = next(rows, (f"{name}, line 1", []))
+    """(where, cells by their columns) of each row. The header comes first, without cells."""
+    header: list[str] = []
+    try:
+        for place, cells in csv_rows(line for _, line in lines_of(source)):
+            where = f"{name}, line {place + 1}"
+            if header:
+                check_cells(place, cells, header)
+                yield where, dict(zip(header, cells, strict=True))
+            else:
+                check_header(place, cells)
+                header = cells
+                yield where, dict.fromkeys(header, "")
+    except LineError as bad:
+        raise UserError(f"{name}, line {bad.place + 1}: {bad}") from None
     if not header:
-        raise UserError(f"{where}: expected a header, the names of the columns")
-    for column in header:
-        if header.count(column) > 1:
-            raise UserError(f"{where}: the header has {column!r} twice")
-    yield where, dict.fromkeys(header, "")
-    for where, cells in rows:
-        if len(cells) != len(header):
-            raise UserError(f"{where}: {len(cells)} values, but the header has {len(header)} names")
-        yield where, dict(zip(header, cells, strict=True))
+        raise UserError(f"{name}, line 1: expected a header, the names of the columns")
 
 
 def _csv_subscriptions(source: str, name: str) -> Iterator[tuple[str, object, object]]:
@@ -305,7 +198,7 @@ def _csv_events(source: str, name: str, _: Collection[str]) -> Iterator[Sequence
             check_name(attribute, "the header")
     except LanguageError as bad:
         raise UserError(f"{where}: {bad}") from None
-    return _batched(_csv_event(where, row) for where, row in rows)
+    return batched(_csv_event(where, row) for where, row in rows)
 
 
 def _csv_event(where: str, row: dict[str, str]) -> Event:
@@ -313,7 +206,7 @@ def _csv_event(where: str, row: dict[str, str]) -> Event:
     for name, text in row.items():
         if text:
             try:
-                attributes[name] = _typed(text)
+                attributes[name] = cell_value(text)
             except LanguageError as bad:
                 raise UserError(f"{where}, {name}: {bad}") from None
     try:
@@ -322,28 +215,13 @@ def _csv_event(where: str, row: dict[str, str]) -> Event:
         raise UserError(f"{where}: {bad}") from None
 
 
-_is_integer = re.compile(r"[+-]?[0-9]+").fullmatch
-_is_decimal = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?").fullmatch
-_BOOLS = {"true": True, "false": False}
-
-
-@lru_cache(maxsize=1 << 16)
-def _typed(text: str) -> Value:
-    """What a cell says: an integer, another number, true or false, or else a text."""
-    if _is_integer(text):
-        return read_integer(text)
-    if _is_decimal(text):
-        return read_float(text)
-    return _BOOLS.get(text.lower(), text)
-
-
 # --- Parquet --------------------------------------------------------------------------------------
 
 
 @contextmanager
 def _parquet(source: str, name: str) -> Iterator[pq.ParquetFile]:
     try:
-        with opened(source, name) as raw, pq.ParquetFile(raw) as file:
+        with opened(source) as raw, pq.ParquetFile(raw) as file:
             yield file
     except pa.ArrowException as bad:
         raise UserError(f"{name}: not a Parquet file that can be read: {bad}") from None

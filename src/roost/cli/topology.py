@@ -11,7 +11,7 @@ from roost.cli.console import print_json
 from roost.errors import UserError
 
 if TYPE_CHECKING:
-    from roost.simulation.topologies import Topology
+    from roost.overlay.topologies import Topology
 
 EXAMPLES = """\b
 SPEC is one of
@@ -48,8 +48,8 @@ def draw(
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Draw an overlay of brokers."""
-    from roost.simulation.drawing import draw_text, summary
-    from roost.simulation.topologies import parse_topology
+    from roost.overlay.topologies import parse_topology
+    from roost.pictures.overlays import draw_text, summary
 
     if out is not None and out.suffix.lower() != ".svg":
         raise UserError(f"{out}: the picture is SVG; expected a file that ends in .svg")
@@ -68,7 +68,7 @@ def draw(
 def write_picture(topology: Topology, spec: str, out: Path) -> None:
     """Writes the SVG, whole or not at all."""
     from roost.cli.sinks import whole_file
-    from roost.simulation.drawing import draw_svg
+    from roost.pictures.overlays import draw_svg
 
     title = Path(spec).name if Path(spec).exists() else spec
     with whole_file(out) as file:
@@ -77,7 +77,7 @@ def write_picture(topology: Topology, spec: str, out: Path) -> None:
 
 def facts(topology: Topology) -> dict[str, Any]:
     """What programs can know of an overlay."""
-    from roost.simulation.topologies import centre, diameter, roles
+    from roost.overlay.topologies import centre, diameter, roles
 
     return {
         "brokers": list(topology.brokers),

@@ -14,8 +14,8 @@ from roost.cli.figures import Column, Row, fitted, wide
 from roost.errors import UserError
 
 if TYPE_CHECKING:
+    from roost.overlay.topologies import Topology
     from roost.runtime.federation import Federation
-    from roost.simulation.topologies import Topology
 
 EXAMPLES = """\b
 TOPOLOGY is chain, star or tree, with --brokers; or in full, as `roost topology draw` draws it:
@@ -125,7 +125,7 @@ def down(state: StateOption = DEFAULT_STATE) -> None:
 
 def overlay_of(text: str, brokers: int | None) -> Topology:
     """What the command line asks for."""
-    from roost.simulation.topologies import parse_topology
+    from roost.overlay.topologies import parse_topology
 
     if text in BY_NUMBER:
         count = BROKERS if brokers is None else brokers
@@ -142,8 +142,8 @@ def overlay_of(text: str, brokers: int | None) -> Topology:
 
 def overlay_of_workload(path: Path) -> Topology:
     """The brokers and links that a workload begins with: those from before any of them is removed."""
+    from roost.overlay.topologies import Link, Topology, check_tree
     from roost.simulation import statements as st
-    from roost.simulation.topologies import Link, Topology, check_tree
     from roost.simulation.workload_file import read_workload
 
     names, links = [], []

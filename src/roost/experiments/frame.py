@@ -1,6 +1,6 @@
 """What an experiment is: a grid of cells, and what is claimed and drawn from their figures.
 
-A cell is one run of a task of a sweep (`pipeline.sweep_tasks`), a pure function from parameters and a seed to
+A cell is one run of a sweep's task (`pipeline.sweeps.tasks`), a pure function from parameters and a seed to
 a row of figures. So an experiment runs wherever a sweep does, keeps every cell that is finished, and goes on
 where it was. All that it says comes from the rows: a *claim* compares a figure with a criterion, a *chart*
 shows figures, a *finding* says in words what follows from them.
@@ -15,8 +15,9 @@ from statistics import fmean
 
 from msgspec import Struct
 
-from roost.pipeline.sweep_folder import Result
-from roost.pipeline.sweep_tasks import Value
+from roost.pictures.charts import Chart, Series
+from roost.pipeline.sweeps.folder import Result
+from roost.pipeline.sweeps.tasks import Value
 
 # Axes by name, with their values as `--set` would have them.
 Grid = Mapping[str, Sequence[Value]]
@@ -32,25 +33,6 @@ class Claim(Struct, frozen=True, kw_only=True):
     unit: str
     criterion: str
     holds: bool
-
-
-class Series(Struct, frozen=True):
-    """A line of a chart."""
-
-    name: str
-    points: tuple[tuple[float, float], ...]
-
-
-class Chart(Struct, frozen=True, kw_only=True):
-    """A graph of the paper, with our figures."""
-
-    id: str  # "000 fig 5a"; several charts may be of one graph
-    title: str
-    x: str
-    y: str
-    series: tuple[Series, ...]
-    doubling: bool = False  # each x is about twice the one before
-    note: str = ""
 
 
 class Scale(Struct, frozen=True):

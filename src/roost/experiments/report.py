@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from roost.experiments.frame import Experiment, Results, Scale
-from roost.pipeline.sweep_folder import Result
-from roost.pipeline.sweep_tasks import BREACHES
+from roost.pipeline.sweeps.folder import Result
+from roost.pipeline.sweeps.tasks import BREACHES
 
 
 class Report:

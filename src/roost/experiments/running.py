@@ -19,14 +19,14 @@ import msgspec
 from msgspec import Struct
 
 from roost.errors import UserError
-from roost.experiments.charts import draw
 from roost.experiments.frame import Experiment, Scale
 from roost.experiments.page import page
 from roost.experiments.report import Report
-from roost.pipeline.sweep_folder import SweepFolder
-from roost.pipeline.sweep_grid import Axis, Cell, cells_of
-from roost.pipeline.sweep_tasks import load_task
-from roost.pipeline.sweeps import Sweep, open_sweep
+from roost.pictures.charts import draw
+from roost.pipeline.sweeps.folder import SweepFolder
+from roost.pipeline.sweeps.grid import Axis, Cell, cells_of
+from roost.pipeline.sweeps.sweep import Sweep, open_sweep
+from roost.pipeline.sweeps.tasks import load_task
 
 ABOUT, CELLS, CLAIMS, PAGE, FIGURES = (
     "experiment.json",

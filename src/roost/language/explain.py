@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
 from roost.language.event import Event
 from roost.language.filter import Filter, Interest, filters_of
@@ -58,8 +59,11 @@ class Outcome:
                 assert self.value is not None
                 asked = " or a ".join(kind.value for kind in _kinds(self.predicate))
                 return f"the event has a {kind_of(self.value).value}, the filter asks for a {asked}"
-        assert self.value is not None
-        return f"{write_value(self.value)} {self._failure()}"
+            case Cause.VALUE:
+                assert self.value is not None
+                return f"{write_value(self.value)} {self._failure()}"
+            case _:
+                assert_never(self.cause)
 
     def _failure(self) -> str:
         constant = self.predicate.constant

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, assert_never, final
 
 from roost.language import numberset, stringset
 from roost.language.errors import LanguageError
@@ -192,8 +192,14 @@ def _numbers(op: Operator, x: Number) -> NumberSet:
             return NumberSet(high=x)
         case Operator.GT:
             return numberset.above(x)
-        case _:
+        case Operator.GE:
             return NumberSet(low=x)
+        case Operator.EQ | Operator.IN | Operator.PRESENT:
+            raise AssertionError(f"{op} is a finite set, or all of a kind")
+        case Operator.PREFIX | Operator.SUFFIX | Operator.CONTAINS:
+            raise AssertionError(f"{op} is for strings")
+        case _:
+            assert_never(op)
 
 
 def _strings(op: Operator, s: str) -> StringSet:
@@ -212,5 +218,9 @@ def _strings(op: Operator, s: str) -> StringSet:
             return stringset.starting_with(s)
         case Operator.SUFFIX:
             return StringSet(suffix=s)
-        case _:
+        case Operator.CONTAINS:
             return StringSet(infixes=frozenset((s,)))
+        case Operator.EQ | Operator.IN | Operator.PRESENT:
+            raise AssertionError(f"{op} is a finite set, or all of a kind")
+        case _:
+            assert_never(op)

@@ -8,7 +8,7 @@ operator is spelled out into filters and added one by one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -106,8 +106,14 @@ def _narrow(
             np.maximum(low, bounds, out=low)
         case Operator.LT:
             np.minimum(high, np.nextafter(bounds, -np.inf), out=high)
-        case _:
+        case Operator.LE:
             np.minimum(high, bounds, out=high)
+        case Operator.EQ | Operator.NE | Operator.IN | Operator.PRESENT:
+            raise AssertionError(f"{op} is no bound")
+        case Operator.PREFIX | Operator.SUFFIX | Operator.CONTAINS:
+            raise AssertionError(f"{op} is for strings")
+        case _:
+            assert_never(op)
 
 
 def _store(

@@ -17,13 +17,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from roost.pipeline.files import read_bars, read_events, read_subscriptions
+    from roost.pipeline.files.tables import read_bars, read_events, read_subscriptions
     from roost.pipeline.lake import Lake
     from roost.pipeline.matching import explain_match, match
     from roost.pipeline.parsing import parse
     from roost.pipeline.schemas import checked, spark_schema
     from roost.pipeline.session import spark_session, start_session
-    from roost.pipeline.source import register
+    from roost.pipeline.source.data_source import register
     from roost.pipeline.streaming import match_stream
     from roost.pipeline.subscription_log import SubscriptionLog
 
@@ -45,13 +45,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "files": ("read_bars", "read_events", "read_subscriptions"),
+    "files.tables": ("read_bars", "read_events", "read_subscriptions"),
     "lake": ("Lake",),
     "matching": ("explain_match", "match"),
     "parsing": ("parse",),
     "schemas": ("checked", "spark_schema"),
     "session": ("spark_session", "start_session"),
-    "source": ("register",),
+    "source.data_source": ("register",),
     "streaming": ("match_stream",),
     "subscription_log": ("SubscriptionLog",),
 }

@@ -12,7 +12,8 @@
     received_per_s       messages that a broker receives, from clients and brokers, on average
     busiest_per_s        publications at the broker that has most of them
     delivered_per_s      deliveries to subscribers
-    delay_mean_s, delay_median_s     from publishing to matching at the subscriber's broker, by delivery
+    delay_mean_s         from publishing to matching at the subscriber's broker, by delivery
+    delay_median_s       likewise
     hops                 links between publisher and subscriber, on average over deliveries
 
 Brokers count their messages and write down the counts once a period (the table `links`), each at its own

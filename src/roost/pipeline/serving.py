@@ -14,7 +14,7 @@ subscriber asks any broker for `delivery.subscriber = 'S17'`. Such an event has 
 
 and that event as payload, in JSON. Events that are such deliveries themselves are never matched, whatever the
 filter asks for. Each subscriber gets each event once, and those of a publisher in order, also if the whole of
-Spark is killed and started again from the checkpoint: see `source_feed`, `streaming` and `source_spool`.
+Spark is killed and started again from the checkpoint: see `source.feed`, `streaming` and `source.spool`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from msgspec.structs import replace
 
 from roost.errors import UserError
 from roost.pipeline.parsing import plain_refusals
-from roost.pipeline.source import NAME, register
-from roost.pipeline.source import forget as forget_subscription
-from roost.pipeline.source_options import EVENTS_A_BATCH, Place
+from roost.pipeline.source.data_source import NAME, register
+from roost.pipeline.source.data_source import forget as forget_subscription
+from roost.pipeline.source.options import EVENTS_A_BATCH, Place
 from roost.pipeline.streaming import DELIVERIES, match_stream
 from roost.pipeline.subscription_log import SubscriptionLog
 

@@ -25,7 +25,7 @@ from roost.pipeline.matching.loading import load_all
 from roost.pipeline.matching.tasks import LISTS, Matching, Reading
 from roost.pipeline.parsing import Batches, marking
 from roost.pipeline.schemas import SUBSCRIPTION, spark_schema
-from roost.pipeline.source_rows import from_json
+from roost.pipeline.source.rows import from_json
 from roost.pipeline.subscription_log import REMOVED, SUBSCRIBER, SubscriptionLog
 from roost.pipeline.task_batch import batch_of_task
 

@@ -1,7 +1,7 @@
 """The brokers of a decision as a tree, laid out so that sums over all of it are a few NumPy operations.
 
-Brokers stand in *preorder* from a root: a broker before all that is below it, and its subtree in one
-piece, from its own position up to `end`. Then
+Brokers stand in *preorder* from a root (`roost.overlay.preorder`): a subtree in one piece, from its root's
+position up to `end`. Then
 
 - what is outside of a subtree is what stands before it and what stands behind it, so that ORs over the
   outsides of all subtrees are two running ORs;
@@ -9,23 +9,22 @@ piece, from its own position up to `end`. Then
 - sums along the paths from the root to all brokers are one running sum, in which each broker's part is added
   at its position and taken back at its end.
 
-None of this depends on how deep the tree is. Children stand in the order of their names, so that the layout
-depends only on the tree and its root.
+None of this depends on how deep the tree is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roost.overlay.preorder import NotATreeError, preorder
 from roost.relocation.bitvector import Ints, Words
 from roost.relocation.statistics import Answer
 
 Floats = NDArray[np.float64]
-NAMES_SHOWN = 5
 # A broker that takes longer than a day is not measured but broken.
 DELAY_MAX_S = 1e5
 
@@ -102,20 +101,15 @@ def tree_of(answers: Sequence[Answer], root: str) -> BrokerTree:
         }
         for answer in answers
     }
-    names, parents = _walked(near, root)
-    if len(names) != len(known):
-        reached = set(names)
-        raise BadAnswersError(
-            f"no links lead from {root} to {_names_text([b for b in known if b not in reached])}"
-        )
-    sizes = [1] * len(names)
-    for position in range(len(names) - 1, 0, -1):
-        sizes[parents[position]] += sizes[position]
+    try:
+        names, parents, ends = preorder(near, root)
+    except NotATreeError as fault:
+        raise BadAnswersError(str(fault)) from None
     # Of the root this asks for the way to itself.
     links = [(name, names[parent]) for name, parent in zip(names, parents, strict=True)]
     tree = BrokerTree(
         names=tuple(names),
-        end=np.arange(len(names)) + np.array(sizes, np.int64),
+        end=np.array(ends, np.int64),
         down_s=np.array([near[parent].get(name, 0.0) for name, parent in links], np.float64),
         up_s=np.array([near[name].get(parent, 0.0) for name, parent in links], np.float64),
         clients_s=np.array([known[name].to_clients_s for name in names], np.float64),
@@ -138,34 +132,3 @@ def check_delays(names: Sequence[str], delays_s: Floats) -> None:
     if wrong.any():
         worst = int(wrong.argmax())
         raise BadAnswersError(f"a delay of {delays_s[worst]:g} s at {names[worst]}")
-
-
-def _walked(near: Mapping[str, Mapping[str, float]], root: str) -> tuple[list[str], list[int]]:
-    """All that can be reached in preorder, and the positions of their parents (the root is its own)."""
-    names: list[str] = []
-    parents: list[int] = []
-    seen = {root}
-    waiting = [(root, 0)]
-    while waiting:
-        name, parent = waiting.pop()
-        position = len(names)
-        came_from = names[parent] if position else None
-        names.append(name)
-        parents.append(parent)
-        for other in sorted(near[name], reverse=True):
-            if name not in near[other]:
-                raise BadAnswersError(
-                    f"{name} has the neighbour {other}, which does not know of it"
-                )
-            if other == came_from:
-                continue
-            if other in seen:
-                raise BadAnswersError(f"the link {name} - {other} closes a cycle")
-            seen.add(other)
-            waiting.append((other, position))
-    return names, parents
-
-
-def _names_text(names: Sequence[str]) -> str:
-    more = len(names) - NAMES_SHOWN
-    return ", ".join(names[:NAMES_SHOWN]) + (f" (and {more:,} more)" if more > 0 else "")

@@ -1,17 +1,17 @@
 """The broker's face for operators: health, figures and a little control, over HTTP.
 
-    GET  /health     200, or 503 and what the troubles are, since when; and warnings (see `watch`). It is for
-                     everybody, so that a supervisor needs no token; details of warnings are for operators
-    GET  /status     how it fares, as JSON
-    GET  /metrics    the same for Prometheus
-    GET  /sessions   its clients, a page at a time: ?limit=100&after=NAME
+    GET  /health        200, or 503 and what the troubles are, since when; and warnings (see `watch`). It is
+                        for everybody, so that a supervisor needs no token; details are for operators
+    GET  /status        how it fares, as JSON
+    GET  /metrics       the same for Prometheus
+    GET  /sessions      its clients, a page at a time: ?limit=100&after=NAME
     POST /sessions/end  {"session": "NAME"}: it is over, with all that waits in it
-    POST /trace      {"on": true, "folder": "/var/traces", "run": "monday"}, {"on": false}; only into folders
-                     that the settings name
-    POST /redirect   {"client": "c1", "broker": "b2.example:7411"}: asks a client to move; to an address, or a
-                     neighbour that this broker dials, by its name
-    GET  /decisions  what the optimisers have decided last, the newest last (?limit=100)
-    POST /module     {"module": "grape", "state": "observing"}: off, observing or acting
+    POST /trace         {"on": true, "folder": "/var/traces", "run": "monday"}, {"on": false}; only into
+                        folders that the settings name
+    POST /redirect      {"client": "c1", "broker": "b2.example:7411"}: asks a client to move; to an address,
+                        or a neighbour that this broker dials, by its name
+    GET  /decisions     what the optimisers have decided last, the newest last (?limit=100)
+    POST /module        {"module": "grape", "state": "observing"}: off, observing or acting
 
 It runs in the broker's own event loop: what answers `/health` is what has to be healthy, and a page sees the
 machine between two events, never amid one.

@@ -20,7 +20,8 @@ from roost.broker.events import LoadIndices, ModuleSwitched
 from roost.broker.module import Module, ModuleState, Visit
 from roost.errors import UserError
 from roost.runtime.shell import Shell
-from roost.traces import About, TraceWriter, decision_row
+from roost.traces import About, TraceWriter
+from roost.traces.rows import DeliveryRow, LinkRow, decision_row, load_row
 from roost.traces.run import safe_name
 from roost.wire import publication_bytes
 
@@ -94,18 +95,18 @@ class Recorder(Module):
         if self._trace is None or self.trouble:
             return
         publication, now = visit.publication, time.time()
-        row = (
-            now,
-            publication.publisher,
-            publication.sequence,
-            self._broker,
-            visit.hops,
-            len(visit.matches),
-            len(visit.neighbours),
-            len(publication_bytes(publication)),
-            0.0,
-            0.0,
-            now - publication.published_at,
+        row = DeliveryRow(
+            time=now,
+            publisher=publication.publisher,
+            sequence=publication.sequence,
+            broker=self._broker,
+            hop=visit.hops,
+            local_subscribers=len(visit.matches),
+            forwarded=len(visit.neighbours),
+            bytes=len(publication_bytes(publication)),
+            queueing_s=0.0,
+            matching_s=0.0,
+            age_s=now - publication.published_at,
         )
         with self._noticing():
             self._trace.add("deliveries", row)
@@ -115,11 +116,19 @@ class Recorder(Module):
             return
         now = time.time()
         with self._noticing():
-            self._trace.add("loads", (now, self._broker, *msgspec.structs.astuple(load)))
+            self._trace.add("loads", load_row(now, self._broker, load))
             for link in shell.machine.links.values():
                 for name, lane in (("control", link.channel.control), ("data", link.channel.data)):
-                    counts = (lane.sent, lane.received, len(lane.outbox))
-                    self._trace.add("links", (now, self._broker, link.name, name, *counts))
+                    row = LinkRow(
+                        time=now,
+                        broker=self._broker,
+                        neighbour=link.name,
+                        class_=name,
+                        sent=lane.sent,
+                        received=lane.received,
+                        waiting=len(lane.outbox),
+                    )
+                    self._trace.add("links", row)
 
     def decided(self, record: Record) -> None:
         if self._trace is not None:

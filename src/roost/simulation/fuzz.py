@@ -25,12 +25,7 @@ import msgspec
 
 from roost.broker.story import Storybook
 from roost.language import Advertisement, Filter, Operator, Predicate, Subscription
-from roost.simulation import statements as st
-from roost.simulation.faults import SHORTEST_S, Faults, merged, stage_of
-from roost.simulation.run import Checks, check, rest, run
-from roost.simulation.scenario_settings import EDGES, MOVES, settings_of
-from roost.simulation.settings import settings_changed
-from roost.simulation.topologies import (
+from roost.overlay.topologies import (
     Topology,
     balanced_tree,
     chain,
@@ -38,6 +33,11 @@ from roost.simulation.topologies import (
     scale_free_tree,
     star,
 )
+from roost.simulation import statements as st
+from roost.simulation.faults import SHORTEST_S, Faults, merged, stage_of
+from roost.simulation.run import Checks, check, rest, run
+from roost.simulation.scenario_settings import EDGES, MOVES, settings_of
+from roost.simulation.settings import settings_changed
 from roost.simulation.words import Words
 from roost.simulation.workload_file import write_workload
 from roost.simulation.world import World

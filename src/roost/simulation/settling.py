@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from roost.broker.messages import Unadvertise
 from roost.simulation.clients import SimulatedClient
 from roost.simulation.clock import Clock
+from roost.simulation.fabric import Fabric
 from roost.simulation.host import Host
 from roost.simulation.oracle import Oracle
-from roost.simulation.overlay import Overlay
 
 # How often to look whether everything has settled, while something has not.
 PROBE_S = 0.25
@@ -26,7 +26,7 @@ class Settling:
     def __init__(
         self,
         clock: Clock,
-        overlay: Overlay,
+        overlay: Fabric,
         oracle: Oracle,
         hosts: Mapping[str, Host],
         clients: Mapping[str, SimulatedClient],

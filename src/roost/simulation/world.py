@@ -30,13 +30,13 @@ from roost.simulation.checkers import kept_for
 from roost.simulation.clients import SimulatedClient
 from roost.simulation.clock import Clock
 from roost.simulation.delays import Delays
+from roost.simulation.fabric import Fabric
 from roost.simulation.host import Host, Life
 from roost.simulation.latencies import Latencies
 from roost.simulation.market import BarMarket, Market, SyntheticMarket, advertisement_of
 from roost.simulation.network import Actor, Network
 from roost.simulation.optimisers import modules_of
 from roost.simulation.oracle import Oracle, Party
-from roost.simulation.overlay import Overlay
 from roost.simulation.settings import Settings
 from roost.simulation.settling import Settling
 from roost.simulation.workload_check import MAIN
@@ -67,7 +67,7 @@ class World:
         self.settings = settings
         self.clock = Clock()
         self.network = Network(self.clock)
-        self.overlay = Overlay()
+        self.overlay = Fabric()
         self.random = random.Random(seed)
         self.market: Market = SyntheticMarket(settings.market_seed)
         self.latencies = Latencies(settings.link_latency_ms * MS)

@@ -8,69 +8,31 @@ into it.
 
 from __future__ import annotations
 
+from typing import Any, get_type_hints
+
 import pyarrow as pa
 
+from roost.traces.rows import DecisionRow, DeliveryRow, LinkRow, LoadRow, Row
+
+TYPES = {float: pa.float64(), int: pa.int64(), str: pa.string(), bool: pa.bool_()}
+
+
+def schema_of(row: type[Row]) -> pa.Schema:
+    """The columns of a table, from the names and types of its rows."""
+    hints = get_type_hints(row, include_extras=True)
+    return pa.schema([(name.removesuffix("_"), _type_of(hint)) for name, hint in hints.items()])
+
+
+def _type_of(hint: Any) -> pa.DataType:
+    (exact,) = getattr(hint, "__metadata__", None) or (TYPES[hint],)
+    return exact
+
+
 SCHEMAS = {
-    "deliveries": pa.schema(
-        [
-            ("time", pa.float64()),  # when it had been matched, in seconds since the run began
-            ("publisher", pa.string()),
-            ("sequence", pa.int64()),  # with the publisher: the publication
-            ("broker", pa.string()),
-            ("hop", pa.int32()),  # 0 at the publisher's broker
-            ("local_subscribers", pa.int32()),  # clients at this broker that it was delivered to
-            ("forwarded", pa.int32()),  # neighbours that it was sent on to
-            ("bytes", pa.int32()),
-            ("queueing_s", pa.float64()),  # how long it waited in the input queue
-            ("matching_s", pa.float64()),
-            ("age_s", pa.float64()),  # since it was published
-        ]
-    ),
-    "links": pa.schema(
-        [
-            ("time", pa.float64()),  # the end of the period
-            ("broker", pa.string()),
-            ("neighbour", pa.string()),
-            ("class", pa.string()),  # control or data
-            ("sent", pa.int64()),  # messages since the broker began
-            ("received", pa.int64()),
-            ("waiting", pa.int64()),  # sent and not acknowledged
-        ]
-    ),
-    "loads": pa.schema(
-        [
-            ("time", pa.float64()),
-            ("broker", pa.string()),
-            ("input_utilisation", pa.float64()),
-            ("matching_delay_s", pa.float64()),
-            ("output_utilisation", pa.float64()),
-            ("input_rate", pa.float64()),
-            ("output_rate", pa.float64()),
-            ("output_bytes_per_s", pa.float64()),
-            ("input_queue", pa.int64()),
-            ("output_queue", pa.int64()),
-            ("input_queueing_delay_s", pa.float64()),
-            ("output_queueing_delay_s", pa.float64()),
-            ("cpu_utilisation", pa.float64()),
-            ("memory_bytes", pa.float64()),
-            ("memory_total_bytes", pa.float64()),
-            ("subscriptions", pa.int64()),
-        ]
-    ),
-    "decisions": pa.schema(
-        [
-            ("time", pa.float64()),
-            ("broker", pa.string()),
-            ("module", pa.string()),
-            ("kind", pa.string()),
-            ("subject", pa.string()),
-            ("choice", pa.string()),
-            ("acted", pa.bool_()),
-            ("evidence", pa.string()),  # JSON
-            ("predicted", pa.string()),  # JSON
-            ("cause", pa.string()),
-        ]
-    ),
+    "deliveries": schema_of(DeliveryRow),
+    "links": schema_of(LinkRow),
+    "loads": schema_of(LoadRow),
+    "decisions": schema_of(DecisionRow),
     "runs": pa.schema(
         [
             ("part", pa.string()),  # whose files: a broker's, or those of a table of the pipeline

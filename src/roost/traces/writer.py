@@ -70,7 +70,7 @@ class TraceWriter:
         return pq.ParquetWriter(hidden(path), schema, compression="zstd", use_dictionary=words)
 
     def add(self, table: str, row: tuple[Any, ...]) -> None:
-        """A row, its values in the order of the schema."""
+        """A row of that table (see `rows`), which is a tuple of its values in the order of the schema."""
         self.columns[table].add(row)
         self.flush_if_full(table)
 

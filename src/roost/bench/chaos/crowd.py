@@ -1,11 +1,11 @@
 """The clients of a chaos run: those that stand all through it, and those that come and go.
 
-standing    two outboxes that make most of the load, and three durable subscribers, each in a process of
-            its own that is killed and started again
-gauges      in the crowd: a plain publisher at each broker, slow and steady; and another one, of events that
-            none of the standing subscribers wants, but only those that pass
-passing     in the crowd: publishers that begin, publish some and end; subscribers, durable or not, that
-            begin amid whatever goes on, and end, or are killed with the crowd
+standing   two outboxes that make most of the load, and three durable subscribers, each in a process of
+           its own that is killed and started again
+gauges     in the crowd: a plain publisher at each broker, slow and steady; and another one, of events
+           that none of the standing subscribers wants, but only those that pass
+passing    in the crowd: publishers that begin, publish some and end; subscribers, durable or not, that
+           begin amid whatever goes on, and end, or are killed with the crowd
 """
 
 from __future__ import annotations

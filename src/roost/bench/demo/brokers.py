@@ -20,6 +20,8 @@ from msgspec import Struct
 
 from roost.bench.demo.child import REPORT_S, Orders, run_child
 from roost.broker.module import ModuleState
+from roost.overlay.topologies import Topology
+from roost.overlay.trees import rooted
 from roost.runtime.config import (
     AdminTable,
     BrokerTable,
@@ -32,8 +34,6 @@ from roost.runtime.main import COLLECT_AFTER
 from roost.runtime.optimisers import decided_dict
 from roost.runtime.server import BrokerServer
 from roost.runtime.warming import warm_up
-from roost.simulation.topologies import Topology
-from roost.simulation.trees import rooted
 
 HOST = "127.0.0.1"
 MODULE = "grape"

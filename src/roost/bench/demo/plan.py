@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from roost.overlay.topologies import Topology, balanced_tree
+from roost.overlay.trees import rooted
 from roost.pipeline.workload.quotes import ORIGIN
 from roost.pipeline.workload.relocation import relocation_publications, relocation_subscriptions
-from roost.simulation.topologies import Topology, balanced_tree
-from roost.simulation.trees import rooted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

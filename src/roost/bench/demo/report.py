@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from roost.bench.demo.picture import Half
 from roost.bench.demo.plan import Plan
 from roost.bench.demo.run import RUN, Played, Scene
+from roost.pictures.before_after import Half
 from roost.pipeline.comparison import Window, compare, link_rates, publisher_places
 from roost.pipeline.lake import Lake
 

@@ -24,8 +24,8 @@ from roost.bench.demo.child import started
 from roost.bench.demo.clients import Begin, Finish, Judged, Pulse, Ready, clients_main
 from roost.bench.demo.plan import Plan
 from roost.bench.loads.harness import Child
+from roost.overlay.topologies import Topology
 from roost.runtime.federation import free_ports
-from roost.simulation.topologies import Topology
 
 RUN = "demo"
 ANSWER_S = 60.0

@@ -42,7 +42,7 @@ from roost.experiments.relocation.setup import (
     prepared,
 )
 from roost.experiments.relocation.tables import Tables, read_tables
-from roost.pipeline.sweep_tasks import (
+from roost.pipeline.sweeps.tasks import (
     BREACHES,
     FIRST_VIOLATION,
     VIOLATIONS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isnan
 
-from roost.experiments.frame import Chart, Results, Series
+from roost.experiments.frame import Results
 from roost.experiments.relocation.clustered_cells import (
     BRISK,
     DELAY,
@@ -17,6 +17,7 @@ from roost.experiments.relocation.clustered_cells import (
 )
 from roost.experiments.relocation.common import END, SPREAD_AXIS, name_of, spread_chart
 from roost.experiments.relocation.setup import BASELINE, POP
+from roost.pictures.charts import Chart, Series
 
 # Of the abstract and section 1: what, the figure, who, and by how many per cent it falls.
 HEADLINES = (

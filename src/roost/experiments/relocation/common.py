@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import isnan
 
-from roost.experiments.frame import Chart, Grid, Results, Scale, Series
+from roost.experiments.frame import Grid, Results, Scale
 from roost.experiments.relocation.setup import BASELINE, CONSTANT, POP
-from roost.pipeline.sweep_tasks import Value
+from roost.pictures.charts import Chart, Series
+from roost.pipeline.sweeps.tasks import Value
 
 TASK = "roost.experiments.relocation.cell:CELL"
 VARIANTS = (BASELINE, POP, "load100", "delay100")

@@ -11,13 +11,13 @@ from statistics import median
 from time import perf_counter
 
 from roost.language import Subscription
-from roost.pipeline.sweep_tasks import Row
+from roost.overlay.topologies import balanced_tree
+from roost.overlay.trees import neighbours
+from roost.pipeline.sweeps.tasks import Row
 from roost.relocation import Answer, BitVector, Goal, Neighbour, Trace, choose_broker
 from roost.simulation import statements as st
 from roost.simulation.generators import relocation
 from roost.simulation.market import Market, SyntheticMarket
-from roost.simulation.topologies import balanced_tree
-from roost.simulation.trees import neighbours
 
 DECISION = "decision"
 PUBLICATIONS = 100

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from roost.experiments.frame import (
-    Chart,
     Claim,
     Experiment,
     Grid,
@@ -25,6 +24,7 @@ from roost.experiments.relocation.common import (
     spreads_of,
 )
 from roost.experiments.relocation.setup import BASELINE, POP
+from roost.pictures.charts import Chart
 
 LOAD, DELAY = "load100", "delay100"
 

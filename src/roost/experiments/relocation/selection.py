@@ -13,17 +13,7 @@ from collections.abc import Mapping
 from math import nan
 from statistics import StatisticsError, correlation
 
-from roost.experiments.frame import (
-    Chart,
-    Claim,
-    Experiment,
-    Grid,
-    Results,
-    Scale,
-    Series,
-    at_least,
-    at_most,
-)
+from roost.experiments.frame import Claim, Experiment, Grid, Results, Scale, at_least, at_most
 from roost.experiments.relocation.common import (
     SCALES,
     TASK,
@@ -34,6 +24,7 @@ from roost.experiments.relocation.common import (
 )
 from roost.experiments.relocation.decision_time import DECISION
 from roost.experiments.relocation.setup import POP, WIDE_AREA
+from roost.pictures.charts import Chart, Series
 
 ASKING, PLAIN = "delay1", "load100"
 CHOOSERS = (POP, ASKING, PLAIN)

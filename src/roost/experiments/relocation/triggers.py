@@ -9,19 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import nan
 
-from roost.experiments.frame import (
-    Chart,
-    Claim,
-    Experiment,
-    Grid,
-    Results,
-    Scale,
-    Series,
-    at_least,
-    at_most,
-)
+from roost.experiments.frame import Claim, Experiment, Grid, Results, Scale, at_least, at_most
 from roost.experiments.relocation.common import SCALES, TASK, grid, name_of
 from roost.experiments.relocation.setup import BASELINE, POP
+from roost.pictures.charts import Chart, Series
 
 THRESHOLDS = (10, 25, 50, 100, 200)
 SPREAD = 16

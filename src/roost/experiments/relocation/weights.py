@@ -9,16 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from roost.experiments.frame import (
-    Chart,
-    Claim,
-    Experiment,
-    Grid,
-    Results,
-    Scale,
-    at_most,
-    most,
-)
+from roost.experiments.frame import Claim, Experiment, Grid, Results, Scale, at_most, most
 from roost.experiments.relocation.common import (
     END,
     SCALES,
@@ -29,6 +20,7 @@ from roost.experiments.relocation.common import (
     spreads_of,
 )
 from roost.experiments.relocation.setup import BASELINE
+from roost.pictures.charts import Chart
 
 WEIGHTS = (1, 25, 50, 75, 100)
 # From the least delay to the least load.

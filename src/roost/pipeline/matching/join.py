@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 (everybody calls it that)
@@ -231,6 +231,8 @@ def _holds(operator: Operator, value: Column, constant: Column) -> Column:
             return value.contains(constant)
         case Operator.PRESENT:
             return value.isNotNull()
+        case _:
+            assert_never(operator)
 
 
 def _formed(joined: DataFrame, inputs: Inputs) -> DataFrame:

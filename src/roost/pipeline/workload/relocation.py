@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from roost.errors import UserError
+from roost.overlay.topologies import balanced_tree
 from roost.pipeline.schemas import SUBSCRIPTION
 from roost.pipeline.workload.blocks import Block, Column, Integers, generated
 from roost.pipeline.workload.quotes import Origin, Source, quote_publications
@@ -23,7 +24,6 @@ from roost.pipeline.workload.texts import chosen, joined
 from roost.pipeline.workload.thesis import BROKERS, PLACED, PUBLISHERS
 from roost.simulation.generators.parts import Positive, Rate, Seconds, draws
 from roost.simulation.generators.relocation import DECKS, allowed, rated_subscriptions
-from roost.simulation.topologies import balanced_tree
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

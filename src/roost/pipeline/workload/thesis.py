@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from roost.language import Operator, Predicate
+from roost.overlay.topologies import balanced_tree
 from roost.pipeline.schemas import SCHEMAS, SUBSCRIPTION
 from roost.pipeline.workload.blocks import Block, Column, Floats, Integers, generated
 from roost.pipeline.workload.quotes import Origin, Source, quote_publications
@@ -29,7 +30,6 @@ from roost.simulation.generators.thesis import (
     tree_publishers,
     unpublished,
 )
-from roost.simulation.topologies import balanced_tree
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from roost.errors import UserError
 from roost.pipeline.lake import Lake
-from roost.pipeline.lake_files import TableInfo, read_footers, run_files, table_info
+from roost.pipeline.lake.files import TableInfo, read_footers, run_files, table_info
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from roost.errors import UserError
 from roost.language import Event
+from roost.overlay.topologies import Topology
 from roost.simulation.market import BarMarket, Market, SyntheticMarket
 from roost.simulation.statements import (
     AddBroker,
@@ -20,7 +21,6 @@ from roost.simulation.statements import (
     Statement,
     UseBars,
 )
-from roost.simulation.topologies import Topology
 
 # Types of parameters, so that what a user sets is checked where it is converted.
 Count = Annotated[int, Meta(ge=0)]

@@ -17,6 +17,7 @@ import numpy as np
 
 from roost.errors import UserError
 from roost.language import Filter, Operator, Predicate, Subscription
+from roost.overlay.topologies import balanced_tree
 from roost.simulation.bars import CLASS, Bars, Floats
 from roost.simulation.generators.parts import (
     PUBLISHERS_FROM_S,
@@ -39,7 +40,6 @@ from roost.simulation.generators.parts import (
 )
 from roost.simulation.market import quote_columns
 from roost.simulation.statements import AddSubscriber, Statement
-from roost.simulation.topologies import balanced_tree
 
 T = TypeVar("T")
 

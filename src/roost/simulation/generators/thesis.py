@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roost.language import Filter, Operator, Predicate, Subscription
+from roost.overlay.topologies import balanced_tree, star
 from roost.simulation.bars import CLASS
 from roost.simulation.generators.parts import (
     PUBLISHERS_FROM_S,
@@ -46,7 +47,6 @@ from roost.simulation.statements import (
     ChangeRate,
     Statement,
 )
-from roost.simulation.topologies import balanced_tree, star
 
 RATE_PER_MIN_MAX = 60.0
 

@@ -1,0 +1,78 @@
+"""The part of `roost demo` on the laboratory: a federation in virtual time that things happen to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from roost.simulation.statements import Statement
+
+# A scenario in which brokers crash, with their stores, so that nothing is forgiven for it.
+SEED = 134
+
+
+def show(console: Console) -> None:
+    """A random scenario, and what all checkers say of it."""
+    from roost.cli.sim.report import counts, show_violations
+    from roost.simulation.fuzz import fuzz
+
+    with console.status("running a scenario with faults"):
+        scenario, world, checks = fuzz(SEED)
+    console.print(
+        f"And when things break: a random scenario of the simulator ({SEED})", style="bold"
+    )
+    published = world.oracle.published_count
+    console.print(f"  federation      {', '.join(inventory(scenario.statements))}")
+    console.print(f"  what happened   {', '.join(happenings(scenario.statements))}")
+    console.print(f"  events          {published:,} published, {checks.delivered:,} delivered")
+    found = ", ".join(f"{what} {number:,}" for what, number in counts(checks))
+    console.print(f"  checked         {found}", style="green" if checks.clean else "red")
+    show_violations(console, checks)
+    console.print()
+
+
+def inventory(statements: Sequence[Statement]) -> list[str]:
+    """Who ever was in a federation, counted."""
+    from roost.simulation import statements as st
+
+    return counted(
+        statements,
+        {"broker": (st.AddBroker,), "client": (st.AddPublisher, st.AddSubscriber)},
+    )
+
+
+def happenings(statements: Sequence[Statement]) -> list[str]:
+    """What happened to it, counted."""
+    from roost.simulation import statements as st
+
+    # To be slow no longer is a statement, too.
+    begun = [s for s in statements if not isinstance(s, st.SlowBroker) or s.factor > 1]
+    return counted(
+        begun,
+        {
+            "crash": (st.CrashBroker,),
+            "cut link": (st.CutLink,),
+            "partition": (st.Partition,),
+            "late link": (st.DelayLink,),
+            "slow broker": (st.SlowBroker,),
+            "lost connection": (st.VanishClient,),
+            "moved client": (st.RedirectClient,),
+            "removed link": (st.RemoveLink,),
+        },
+    )
+
+
+def counted(
+    statements: Sequence[Statement], kinds: Mapping[str, tuple[type[Statement], ...]]
+) -> list[str]:
+    """How many there are of each kind that there are any of, in words."""
+    numbers = {what: sum(isinstance(s, types) for s in statements) for what, types in kinds.items()}
+    return [f"{n} {plural(what) if n > 1 else what}" for what, n in numbers.items() if n]
+
+
+def plural(what: str) -> str:
+    """As English has it."""
+    return f"{what}es" if what.endswith("sh") else f"{what}s"

@@ -1,0 +1,335 @@
+"""`roost sim`: federations in the laboratory."""
+
+from __future__ import annotations
+
+import os
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from roost.cli.console import people, print_json
+from roost.errors import UserError
+
+if TYPE_CHECKING:
+    from roost.simulation.campaign import Outcome
+    from roost.simulation.statements import Statement
+
+EXIT_VIOLATIONS = 1
+FUZZ_SEEDS = 300
+
+EXAMPLES = """\b
+Examples:
+  roost sim generate local --seed 1 --out local.workload
+  roost sim run local.workload
+  roost sim fuzz --seeds 300
+"""
+RUN_EXAMPLES = """\b
+A workload is lines of `time noun verb arguments`; `roost sim generate` writes one.
+The same file and seed give the same run, and the same bytes in the trace.
+Exit codes: 0 every promise was kept, 1 some were not, 2 bad input.
+
+\b
+Examples:
+  roost sim run local.workload
+  roost sim run local.workload --until 600 --trace traces
+  roost sim run local.workload --faults network --seed 7 --json
+  roost sim run local.workload --until 60 --story P1:17 --story S3
+"""
+GENERATE_EXAMPLES = """\b
+Without NAME it lists what there is, with its parameters.
+
+\b
+Examples:
+  roost sim generate
+  roost sim generate local --seed 1 --out local.workload
+  roost sim generate tree --set brokers=15 --set subscribers=500 > tree.workload
+"""
+FUZZ_EXAMPLES = """\b
+Each seed is a small federation that lives through churn and faults, while every delivery
+is checked. Exit codes: 0 every promise was kept, 1 some were not, 2 bad input.
+
+\b
+Examples:
+  roost sim fuzz
+  roost sim fuzz --first 300 --seeds 1000 --jobs 4 --save failed
+  roost sim fuzz --first 134 --seeds 1 --story S3
+  roost sim fuzz --profile moves --moves 10000 --jobs 2
+"""
+
+ProfileName = Literal["none", "network", "crash", "all", "edges"]
+FuzzProfileName = Literal["none", "network", "crash", "all", "edges", "moves"]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of all that the workload leaves open.")]
+Stories = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ID", help="Tell the story of a publication (P1:17) or a client; repeatable."
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    sim = typer.Typer(
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        help="Federations in the laboratory, in virtual time.",
+        epilog=EXAMPLES,
+    )
+    sim.command("run", epilog=RUN_EXAMPLES)(run)
+    sim.command("generate", epilog=GENERATE_EXAMPLES)(generate)
+    sim.command("fuzz", epilog=FUZZ_EXAMPLES)(fuzz)
+    app.add_typer(sim, name="sim")
+
+
+# --- run --------------------------------------------------------------------------------------------
+
+
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The workload.")],
+    seed: Seed = 0,
+    until: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="End then; else where the file says, or 60 s after it."),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", file_okay=False, help="Write the tables of the trace there."),
+    ] = None,
+    faults: Annotated[
+        ProfileName, typer.Option(help="Add faults: of the network, crashes, or all kinds.")
+    ] = "none",
+    story: Stories = None,
+    no_rest: Annotated[
+        bool, typer.Option("--no-rest", help="Stop dead, rather than let all arrive.")
+    ] = False,
+    json_: Json = False,
+) -> None:
+    """Run a workload, and check every delivery and table."""
+    from roost.cli.sim import report
+    from roost.cli.sim.run import Plan, carry_out
+
+    plan = Plan(file, seed, until, trace, faults, rest=not no_rest, stories=bool(story))
+    result = carry_out(plan)
+    if json_:
+        print_json(result.as_dict())
+    else:
+        console = people()
+        report.show_run(console, result)
+        if result.storybook is not None:
+            for id_ in story or ():
+                report.show_story(console, id_, result.storybook)
+    if not result.checks.clean:
+        raise typer.Exit(EXIT_VIOLATIONS)
+
+
+# --- generate ---------------------------------------------------------------------------------------
+
+
+def generate(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Of the generator.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn.")] = 0,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter; repeatable."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", dir_okay=False, help="Where to write; else standard output."),
+    ] = None,
+) -> None:
+    """Write a workload file from a seed."""
+    if name is None:
+        if set_ or out is not None:
+            raise UserError("which generator? expected a NAME; `roost sim generate` lists them")
+        list_generators()
+        return
+    from roost.cli.sinks import whole_file
+    from roost.simulation import generators
+    from roost.simulation.workload_file import write_workload
+
+    statements = generators.generate(name, seed, assignments(set_ or []))
+    if out is not None:
+        statements = [beside(statement, out) for statement in statements]
+    said = " ".join(
+        ["roost sim generate", name, f"--seed {seed}", *(f"--set {s}" for s in set_ or [])]
+    )
+    text = write_workload(statements, [said])
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    with whole_file(out) as file:
+        file.write(text.encode())
+    typer.echo(f"wrote {out}: {len(statements):,} statements, until {statements[-1].at:g} s")
+
+
+def assignments(texts: list[str]) -> dict[str, str]:
+    """Values by parameter, from KEY=VALUE."""
+    values = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UserError(f"--set {text}: expected KEY=VALUE")
+        values[key] = value
+    return values
+
+
+def beside(statement: Statement, out: Path) -> Statement:
+    """Paths in a workload file start where the file is, those of a command where it is called."""
+    from msgspec.structs import replace
+
+    from roost.simulation.statements import UseBars
+
+    if isinstance(statement, UseBars) and not os.path.isabs(statement.path):
+        return replace(statement, path=os.path.relpath(statement.path, out.parent))
+    return statement
+
+
+def list_generators() -> None:
+    """What there is, and what of it can be set."""
+    from rich.padding import Padding
+
+    from roost.simulation.generators import GENERATORS
+
+    console = people()
+    for number, generator in enumerate(GENERATORS.values()):
+        if number:
+            console.print()
+        console.print(generator.name, style="bold")
+        console.print(Padding(generator.description, (0, 0, 0, 2), expand=False))
+        parameters = "  ".join(map(str, generator.parameters.values()))
+        console.print(Padding(parameters, (0, 0, 0, 2), style="dim", expand=False))
+
+
+# --- fuzz -------------------------------------------------------------------------------------------
+
+
+def fuzz(
+    seeds: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many scenarios; else 300.")
+    ] = None,
+    first: Annotated[int, typer.Option(min=0, metavar="K", help="The first seed.")] = 0,
+    profile: Annotated[
+        FuzzProfileName,
+        typer.Option(
+            help="Which kinds of faults; edges: while clients begin and end; moves: while they move."
+        ),
+    ] = "all",
+    moves: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="M", help="As many scenarios as it takes for M moves to finish."
+        ),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, metavar="J", help="How many processes.")] = 1,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", file_okay=False, help="Write the workloads that fail there."),
+    ] = None,
+    story: Stories = None,
+    json_: Json = False,
+) -> None:
+    """Run random scenarios with faults, and check every delivery and table."""
+    from msgspec import to_builtins
+
+    from roost.cli.sim import report
+    from roost.simulation.campaign import Campaign, campaign
+
+    if moves is not None and seeds is not None:
+        raise UserError("--seeds and --moves both say how many scenarios; expected one of them")
+    if story and seeds != 1:
+        raise UserError("--story is for one seed; expected --seeds 1")
+    if save is not None:
+        make_folder(save)
+    ran = Campaign()
+    if moves is None:
+        some = range(first, first + (seeds or FUZZ_SEEDS))
+        with report.progress("scenarios", len(some)) as say:
+            for outcome in campaign(some, profile, jobs):
+                ran.add(outcome)
+                say(ran.seeds)
+    else:
+        with report.progress("moves", moves) as say:
+            for outcome in campaign(count(first), profile, jobs):
+                ran.add(outcome)
+                say(ran.moves.finished)
+                if ran.moves.finished >= moves:
+                    break
+    saved = {o.seed: save_scenario(o.seed, profile, save) for o in ran.wrong if save is not None}
+    if json_:
+        print_json(
+            {
+                "profile": profile,
+                "first": first,
+                "seeds": ran.seeds,
+                "delivered": ran.delivered,
+                "moves": to_builtins(ran.moves),
+                "failures": [failure_json(o, profile, saved.get(o.seed)) for o in ran.wrong],
+            }
+        )
+    else:
+        console = people()
+        for outcome in ran.wrong:
+            report.show_failure(console, outcome, replay(outcome, profile), saved.get(outcome.seed))
+        report.show_campaign(console, ran)
+        if seeds == 1:
+            tell_stories(first, profile, story or [o.subject for o in ran.wrong if o.subject])
+    if ran.wrong:
+        raise typer.Exit(EXIT_VIOLATIONS)
+
+
+def replay(outcome: Outcome, profile: str) -> str:
+    """The command that runs a seed again, and tells the story of what went wrong first."""
+    words = ["roost sim fuzz", f"--first {outcome.seed}", "--seeds 1"]
+    if profile != "all":
+        words.append(f"--profile {profile}")
+    if outcome.subject is not None:
+        words.append(f"--story {outcome.subject}")
+    return " ".join(words)
+
+
+def failure_json(outcome: Outcome, profile: str, saved: Path | None) -> dict[str, Any]:
+    """A seed that failed, for programs."""
+    from msgspec import to_builtins
+
+    return {
+        "seed": outcome.seed,
+        "checks": to_builtins(outcome.checks),
+        "replay": replay(outcome, profile),
+        "saved": None if saved is None else str(saved),
+    }
+
+
+def make_folder(folder: Path) -> None:
+    """Refuses before the work, not after."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as bad:
+        raise UserError(f"{folder}: {bad.strerror or bad}") from None
+
+
+def save_scenario(seed: int, profile: str, folder: Path) -> Path:
+    """Writes the workload of a seed, for `roost sim run`."""
+    from roost.cli.sinks import whole_file
+    from roost.simulation.fuzz import Scenario
+
+    path = folder / f"fuzz-{profile}-{seed}.workload"
+    with whole_file(path) as file:
+        file.write(Scenario(seed, profile).text().encode())
+    return path
+
+
+def tell_stories(seed: int, profile: str, ids: list[str]) -> None:
+    """Runs a seed again, this time with somebody who listens."""
+    if not ids:
+        return
+    from roost.broker.story import Storybook
+    from roost.cli.sim import report
+    from roost.simulation.fuzz import fuzz as run_seed
+
+    storybook = Storybook()
+    run_seed(seed, profile, storybook)
+    for id_ in ids:
+        report.show_story(people(), id_, storybook)

@@ -1,0 +1,133 @@
+"""One run of `roost sim run`, from the file to the verdict."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from roost.broker.events import LoadIndices
+from roost.broker.story import Storybook
+from roost.cli.sim.report import progress
+from roost.errors import UserError
+from roost.simulation.faults import with_faults
+from roost.simulation.run import Checks, check, end_of, run_workload, verdict
+from roost.simulation.summary import Summary, last_loads, summarise
+from roost.simulation.workload_file import Workload, read_workload
+from roost.simulation.world import World
+from roost.traces import About, TraceWriter, read_table
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the command line asks for."""
+
+    file: Path
+    seed: int
+    until: float | None
+    trace: Path | None
+    faults: str
+    rest: bool
+    stories: bool
+
+    @property
+    def run(self) -> str:
+        """The name of the run: the same for the same file, seed and faults."""
+        stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", self.file.stem) or "run"
+        profile = "" if self.faults == "none" else f"-{self.faults}"
+        return f"{stem}-{self.seed}{profile}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of it."""
+
+    run: str
+    summary: Summary
+    checks: Checks
+    # Why it is not at rest; nothing if it is.
+    unfinished: tuple[str, ...]
+    tables: dict[str, Path]
+    storybook: Storybook | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "run": self.run,
+            "summary": self.summary.as_dict(),
+            "checks": msgspec.to_builtins(self.checks),
+        }
+
+
+def carry_out(plan: Plan) -> Result:
+    """Reads, runs, and judges."""
+    workload = read_workload(plan.file)
+    until = end_of(workload) if plan.until is None else plan.until
+    if not (math.isfinite(until) and until > 0):
+        raise UserError(f"{plan.file}: the run would end at {until:g} s; expected a time above 0")
+    if plan.faults != "none":
+        workload = with_faults(workload, plan.faults, plan.seed, until)
+    storybook = Storybook() if plan.stories else None
+    with traced(plan, workload, until) as trace:
+        world = World(
+            workload.settings, workload.statements, seed=plan.seed, trace=trace, storybook=storybook
+        )
+        began = time.perf_counter()
+        checks, loads, reasons = judged(world, workload, until, plan)
+        wall_s = time.perf_counter() - began
+    tables = trace.paths if trace is not None else {}
+    summary = summarise(
+        world,
+        checks,
+        until=until,
+        wall_s=wall_s,
+        loads=loads,
+        trace=read_table(tables["loads"]) if tables else None,
+    )
+    return Result(plan.run, summary, checks, tuple(reasons), tables, storybook)
+
+
+@contextmanager
+def traced(plan: Plan, workload: Workload, until: float) -> Iterator[TraceWriter | None]:
+    """The trace that is asked for; one of the same name is replaced."""
+    if plan.trace is None:
+        yield None
+    else:
+        about = About("simulated", plan.seed, config_of(plan, workload, until))
+        with TraceWriter(plan.trace, plan.run, about=about) as trace:
+            yield trace
+
+
+def config_of(plan: Plan, workload: Workload, until: float) -> dict[str, Any]:
+    """What decides a run besides its seed, so that it can be made again."""
+    # What comes through a pipe can't be read a second time.
+    whole = plan.file.read_bytes() if plan.file.is_file() else None
+    return {
+        "workload": plan.file.name,
+        "sha256": None if whole is None else sha256(whole).hexdigest(),
+        "until_s": until,
+        "faults": plan.faults,
+        "rest": plan.rest,
+        "settings": msgspec.to_builtins(workload.settings),
+    }
+
+
+def judged(
+    world: World, workload: Workload, until: float, plan: Plan
+) -> tuple[Checks, dict[str, LoadIndices], list[str]]:
+    """The verdict, the loads at the end of the run, and why it did not come to rest, if it did not."""
+    with progress("virtual seconds", until) as say:
+        run_workload(world, workload, until, say)
+    loads = last_loads(world)
+    if not plan.rest:
+        return check(world, rested=False), loads, ["it was not given the time (--no-rest)"]
+    checks, reasons = verdict(world, workload)
+    return checks, loads, reasons

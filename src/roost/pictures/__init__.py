@@ -1,0 +1,1 @@
+"""The one place that draws: overlays, charts and pages, as files that need neither a script nor a network."""

@@ -1,0 +1,1 @@
+"""Users' own files, CSV, JSON lines and Parquet, as tables of the pipeline."""

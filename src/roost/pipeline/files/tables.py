@@ -1,0 +1,228 @@
+"""Users' own files as tables of the pipeline: events, subscriptions and bars.
+
+The end of the name says the format: `.csv` (with a header), `.ndjson` or `.jsonl` (an object a line), both
+also with `.gz` or `.bz2` behind it, else Parquet, a file or a folder of them. Paths are those of this
+machine, or addresses that Spark reads (`hdfs://...`, `s3a://...`). What is wrong is a `UserError` that
+names the file, and the line or column where there is one; it comes from the call, not from a job an hour
+later.
+
+Rows without a number get one, 0, 1, 2, ... in the order of the file (of a folder: of the names of its
+files), whatever the partitions are. For CSV and JSON lines that takes no more than what their types take
+anyway: they are read twice, the first time to see which kinds of values each column has (see
+`lines`), and how many rows each part of the file has. For Parquet the rows of each file are counted,
+which reads no more than footers. That a file stays the same in between is taken for granted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from roost.errors import UserError
+from roost.pipeline.files.lines import Csv, Ndjson
+from roost.pipeline.files.parts import header_of, numbered_lines, text_lines
+from roost.pipeline.lake.files import read_footers, visible
+from roost.pipeline.schemas import PUBLICATION, SUBSCRIPTION, attributes_of, checked
+from roost.pipeline.workload.quotes import BAR
+from roost.simulation import bars
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COMPRESSED = (".gz", ".bz2")
+# What other commands call the number of a subscription.
+ID = "id"
+
+
+def read_events(spark: SparkSession, path: str) -> DataFrame:
+    """The table `publications` of a file of events: its columns are their attributes.
+
+    A column `publication` has the numbers; without one they are given.
+    """
+    frame = _read(spark, path, PUBLICATION)
+    attributes_of(frame, where=path)
+    return frame
+
+
+def read_subscriptions(spark: SparkSession, path: str) -> DataFrame:
+    """The table `subscriptions` of a file with a column `filter`; other columns stay.
+
+    The numbers are in a column `subscription`, or `id`; without one they are given. Whether the filters can
+    be read is seen when they are parsed.
+    """
+    return checked(_read(spark, path, SUBSCRIPTION), "subscriptions", where=path)
+
+
+def read_bars(spark: SparkSession, path: str) -> DataFrame:
+    """Daily bars of a file of this machine, symbol by symbol; `day` counts those of a symbol.
+
+    All of them are read and checked here, not by tasks: see `simulation.bars`.
+    """
+    tables = []
+    for symbol, found in bars.read_bars(path).items():
+        n = len(found.volume)
+        columns = [pa.repeat(symbol, n), pa.array(np.arange(n)), *map(pa.array, found)]
+        tables.append(pa.Table.from_arrays(columns, schema=BAR))
+    return spark.createDataFrame(pa.concat_tables(tables))
+
+
+def _read(spark: SparkSession, path: str, key: str) -> DataFrame:
+    from pyspark.errors import PythonException  # noqa: PLC0415 (Spark is slow to load)
+
+    read = _reader_of(path)
+    try:
+        frame = read(spark, path, key)
+        _refuse_same_but_case(spark, path, frame.columns)
+    except (UserError, PythonException):
+        raise
+    except Exception as bad:  # what the JVM throws has no common type
+        raise UserError(f"{path}: Spark can't read it: {_words(bad)}") from bad
+    return frame
+
+
+def _reader_of(path: str) -> Callable[[SparkSession, str, str], DataFrame]:
+    """How it is read: by the end of its name."""
+    local = _local(path)
+    if local is not None and not local.exists():
+        raise UserError(f"{path}: there is no such file")
+    name = path.lower()
+    for end in COMPRESSED:
+        name = name.removesuffix(end)
+    ends = Path(name).suffix
+    if local is not None and local.is_dir():
+        return _read_parquet
+    if ends in _READERS:
+        return _READERS[ends]
+    if local is None:
+        return _read_parquet
+    raise UserError(
+        f"{path}: expected a file that ends in {', '.join(_READERS)}, or a folder of Parquet files"
+    )
+
+
+# --- places ---------------------------------------------------------------------------------------
+
+_pattern = re.compile(r"([{}\[\]*?\\])")
+
+
+def _local(path: str) -> Path | None:
+    """The path on this machine; None if it is elsewhere."""
+    plain = path.removeprefix("file://")
+    return None if "://" in plain else Path(plain).absolute()
+
+
+def _address(path: str) -> str:
+    """The path as Spark takes it, which would take some characters for patterns."""
+    local = _local(path)
+    return path if local is None else _pattern.sub(r"\\\1", f"file://{local}")
+
+
+def _words(error: Exception) -> str:
+    """The line of a message from the JVM that says something."""
+    first, *rest = str(error).strip().splitlines() or [type(error).__name__]
+    return rest[0].removeprefix(": ") if rest and first.startswith("An error occurred") else first
+
+
+def _refuse_same_but_case(spark: SparkSession, path: str, names: Sequence[str]) -> None:
+    if spark.conf.get("spark.sql.caseSensitive") == "true":
+        return
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise UserError(
+                f"{path}: {name!r} and {other!r} differ only by case; expected"
+                " --conf spark.sql.caseSensitive=true"
+            )
+
+
+# --- Parquet --------------------------------------------------------------------------------------
+
+
+def _read_parquet(spark: SparkSession, path: str, key: str) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    _check_parquet(path)
+    frame = spark.read.parquet(_address(path))
+    names = frame.columns
+    given = given_number(names, key)
+    if given is None:
+        return _numbered(frame, key)
+    number = F.col(_quoted(given))
+    if dict(frame.dtypes)[given] in ("tinyint", "smallint", "int"):
+        number = number.cast("bigint")
+    rest = [F.col(_quoted(name)) for name in names if name != given]
+    return frame.select(number.alias(key), *rest)
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def given_number(names: Sequence[str], key: str) -> str | None:
+    """The column that has the numbers."""
+    if key in names:
+        return key
+    return ID if key == SUBSCRIPTION and ID in names else None
+
+
+def _check_parquet(path: str) -> None:
+    """Refuses files of this machine that are damaged or empty: their footers are soon read."""
+    local = _local(path)
+    if local is None:
+        return
+    paths = [local]
+    if local.is_dir():
+        paths = [file for file in sorted(local.rglob("*.parquet")) if visible(file.name)]
+    footers = read_footers(paths)
+    for footer in footers:
+        if footer.problem:
+            raise UserError(f"{footer.path}: {footer.problem}; expected a Parquet file")
+    if not sum(footer.rows for footer in footers):
+        raise UserError(f"{path}: there is nothing in it")
+
+
+def _numbered(frame: DataFrame, key: str) -> DataFrame:
+    """The rows with numbers in the order of the files' names."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    spark = frame.sparkSession
+    file, row, before = "_metadata.file_path", "_metadata.row_index", "rows before"
+    counts = {found[0]: found[1] for found in frame.groupBy(file).count().collect()}
+    offsets = []
+    total = 0
+    for name in sorted(counts):
+        offsets.append((name, total))
+        total += counts[name]
+    if len(offsets) == 1:
+        return frame.select(F.col(row).alias(key), "*")
+    known = spark.createDataFrame(offsets, f"`{file}` string, `{before}` bigint")
+    names = [F.col(_quoted(name)) for name in frame.columns]
+    placed = frame.select("*", F.col(file).alias(file), F.col(row).alias(row))
+    joined = placed.join(F.broadcast(known), file)
+    return joined.select((F.col(_quoted(before)) + F.col(_quoted(row))).alias(key), *names)
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def _read_csv(spark: SparkSession, path: str, key: str) -> DataFrame:
+    lines = text_lines(spark, _address(path))
+    return numbered_lines(lines, Csv(header_of(lines, path)), path, key, given_number)
+
+
+def _read_ndjson(spark: SparkSession, path: str, key: str) -> DataFrame:
+    return numbered_lines(text_lines(spark, _address(path)), Ndjson(), path, key, given_number)
+
+
+_READERS: Mapping[str, Callable[[SparkSession, str, str], DataFrame]] = {
+    ".csv": _read_csv,
+    ".ndjson": _read_ndjson,
+    ".jsonl": _read_ndjson,
+    ".parquet": _read_parquet,
+}
