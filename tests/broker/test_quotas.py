@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from roost.broker import events as ev
+from roost.broker.commands import PauseReading, ResumeReading
 from roost.broker.messages import (
     CONTROL,
     DATA,
@@ -361,3 +362,15 @@ def test_a_client_that_is_there_is_told_why_its_session_ends() -> None:
     assert last.reason == "more than 100,000 bytes wait for 'eve'"
     assert waiting.channel.data.sent < 250
     assert messages(pub.heard) == []
+
+
+def test_many_that_were_refused_together_are_no_deafness() -> None:
+    """Its data is read no further until it has heard what there is."""
+    desk = Desk(answers_max=80)
+    eve = session(desk, "eve")
+    for number in range(1, 41):
+        eve.publish(number, {"class": "a"})
+    assert desk.reading == [PauseReading]
+    acknowledge(eve)
+    assert desk.reading == [PauseReading, ResumeReading]
+    assert "eve" in desk.broker.sessions

@@ -42,6 +42,7 @@ class Desk:
         self.config = BrokerConfig(
             broker="B0", incarnation="i", secured=True, durable=durable, **config
         )
+        self.reading: list[type[do.Command]] = []  # whom it reads no further, and again
         self._ids = 0
         self.restart()
 
@@ -59,6 +60,8 @@ class Desk:
             elif isinstance(command, do.Deliver):
                 for connection, frame in command.frames:
                     self.said.setdefault(connection, []).append(frame)
+            elif isinstance(command, do.PauseReading | do.ResumeReading):
+                self.reading.append(type(command))
             elif isinstance(command, do.Persist):
                 for key, value in command.writes.items():
                     if value is None:

@@ -196,6 +196,8 @@ class Session(Peer):
 
     __slots__ = (
         "_journal",
+        "answers_held",
+        "barred",
         "client",
         "dropped",
         "durable",
@@ -224,9 +226,11 @@ class Session(Peer):
         self.publisher = client  # whose events it may publish
         # Of a durable publisher the number of the last one that was accepted; for others nobody counts.
         self.published: int | None = None
+        self.barred = 0  # ... and the one that it was told has to come first
         self.permission: Permission | None = None  # None: of whoever nobody asked who they are
         self.owner = client  # the user that it counts for
         self.usual_bytes = 0.0  # of a delivery that is kept for it
+        self.answers_held = 0  # how many waited for it when it was read no further
         self.held_bytes = 0  # of what came while it was not open
         self.ending = False  # it has said goodbye, or was told to go
         self.leaving = False  # it has said goodbye

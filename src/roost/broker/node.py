@@ -84,7 +84,9 @@ class Node:
         self.linked = Links(
             config, self.identity, work, self.links, peers, flow, self.pausing, neighbourhood
         )
-        self.hosted = Sessions(config, work, self.sessions, peers, flow, interests, place)
+        self.hosted = Sessions(
+            config, work, self.sessions, peers, flow, self.pausing, interests, place
+        )
 
     def listen(
         self,
@@ -185,6 +187,8 @@ class Node:
             peer.channel.acknowledged(parcel)
             if isinstance(peer, Link):
                 self.pausing.room_again(peer)
+            elif connection in self.pausing.held:
+                self.hosted.heard(peer, connection)
             if peer.channel.data.spilled:
                 self.flow.refill(peer)
         elif isinstance(parcel, AttachRefused):

@@ -1,7 +1,8 @@
 """A full queue stops those who add to it, and nobody else.
 
 What waits for a neighbour has a bound (`link_outbox_max`). At the bound, whoever publishes for that neighbour
-is read no further, until half of it has gone. A connection may be held up by several neighbours at once.
+is read no further, until half of it has gone. A connection may be held up by several neighbours at once. And
+who has more answers waiting than it listens to is held up by itself.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ class Pausing:
         self._links = links
         self._bound = bound
         self._paused: dict[int, None] = {}
+        self.held: dict[int, None] = {}  # of these: by itself
 
     def block(self, source: Hop, link: Link) -> None:
         """What is for a neighbour is at its bound: read no more data from whoever adds to it.
@@ -32,9 +34,28 @@ class Pausing:
         connection = source.connection if isinstance(source, Peer) else None
         if connection is not None and connection not in link.blocks:
             link.blocks[connection] = None
-            if connection not in self._paused:
-                self._paused[connection] = None
-                self._work.command(PauseReading(connection))
+            self._pause(connection)
+
+    def _pause(self, connection: int) -> None:
+        if connection not in self._paused:
+            self._paused[connection] = None
+            self._work.command(PauseReading(connection))
+
+    def hold(self, connection: int) -> None:
+        """It has to listen first."""
+        self.held[connection] = None
+        self._pause(connection)
+
+    def release(self, connection: int) -> None:
+        """It has listened."""
+        if self.held.pop(connection, "not") is None:
+            self._resume(connection)
+
+    def _resume(self, connection: int) -> None:
+        blocked = any(connection in link.blocks for link in self._links.values())
+        if not blocked and connection not in self.held:
+            del self._paused[connection]
+            self._work.command(ResumeReading(connection))
 
     def room_again(self, link: Link) -> None:
         """Some of what waited for it has arrived."""
@@ -46,12 +67,11 @@ class Pausing:
         """Nobody is held up by it any more."""
         blocked, link.blocks = link.blocks, {}
         for connection in blocked:
-            if not any(connection in other.blocks for other in self._links.values()):
-                del self._paused[connection]
-                self._work.command(ResumeReading(connection))
+            self._resume(connection)
 
     def closed(self, connection: int) -> None:
         """It is gone, and with it whatever was held up."""
+        self.held.pop(connection, None)
         if self._paused.pop(connection, "not") is None:
             for link in self._links.values():
                 link.blocks.pop(connection, None)

@@ -181,9 +181,13 @@ class Requests:
         if number <= last and publication.publisher == session.publisher:
             self._exchange.duplicates += 1
         elif reason or number != last + 1:
-            reason = reason or f"number {last + 1} has to come first"
-            self._tell(session, Refused(publication.id, reason))
+            # None behind one that was refused is accepted: once said, that is enough for all of them.
+            if session.barred != last + 1:
+                session.barred = last + 1
+                reason = reason or f"number {last + 1} has to come first"
+                self._tell(session, Refused(publication.id, reason))
         else:
+            session.barred = 0
             session.count(number)
             self._exchange.publish(session, publication, 0)
 

@@ -28,6 +28,7 @@ from roost.broker.messages import (
     SessionEnded,
 )
 from roost.broker.names import Address
+from roost.broker.pausing import Pausing
 from roost.broker.peers import Peers
 from roost.broker.permissions import NAME_SEPARATOR, NOBODY, Permission
 from roost.broker.quotas import Quotas, owner_of
@@ -38,6 +39,8 @@ NAME_LENGTH_MAX = 300
 # The process that has a session which came from a backup: nobody can go on with its numbers.
 RESTORED = "restored:"
 TIMER = "linger"
+# At this part of the answers at which it is over, a session's data is read no further.
+PAUSE_PART = 4
 
 
 class Interests(Protocol):
@@ -60,6 +63,7 @@ class Sessions:
         sessions: dict[str, Session],
         peers: Peers,
         flow: Flow,
+        pausing: Pausing,
         router: Interests,
         place: Callable[[str], Address | None],
     ) -> None:
@@ -68,6 +72,7 @@ class Sessions:
         self._sessions = sessions
         self._peers = peers
         self._flow = flow
+        self._pausing = pausing
         self._router = router
         self._place = place
         self.quotas = Quotas(config)
@@ -179,6 +184,7 @@ class Sessions:
         """
         session.channel.begin_again()
         session.process = process
+        session.barred = 0
         session.keep()
 
     def permit(self, session: Session, permission: Permission) -> None:
@@ -282,11 +288,28 @@ class Sessions:
         self._peers.disown(session, reason)
 
     def is_deaf(self, session: Session) -> bool:
-        """Whether it asks, and doesn't listen to the answers: it is over then."""
-        if len(session.channel.control.outbox) <= self._config.answers_max:
+        """Whether it asks, and doesn't listen to the answers: it is over then.
+
+        Before that its data is read no further until it has heard what there is: many events that were on the
+        way together may be refused together.
+        """
+        waiting, bound = len(session.channel.control.outbox), self._config.answers_max
+        if waiting <= bound // PAUSE_PART or session.connection is None:
+            return False
+        if session.connection not in self._pausing.held:
+            # Of what came together with the one too many, all was answered: that is no fault of its own.
+            session.answers_held = waiting
+            self._pausing.hold(session.connection)
+            return False
+        if waiting <= max(bound, session.answers_held + bound // PAUSE_PART):
             return False
         self.forget(session, "it acknowledges nothing")
         return True
+
+    def heard(self, session: Session, connection: int) -> None:
+        """It has acknowledged something."""
+        if len(session.channel.control.outbox) * 2 <= self._config.answers_max // PAUSE_PART:
+            self._pausing.release(connection)
 
     def dismiss(self, event: ev.SessionDismissed) -> None:
         """The operator has enough of a session."""
