@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from roost.simulation.statements import Statement
 
 # A scenario in which brokers crash, with their stores, so that nothing is forgiven for it.
-SEED = 134
+SEED = 125
 
 
 def show(console: Console) -> None:
@@ -40,7 +40,10 @@ def inventory(statements: Sequence[Statement]) -> list[str]:
 
     return counted(
         statements,
-        {"broker": (st.AddBroker,), "client": (st.AddPublisher, st.AddSubscriber)},
+        {
+            "broker": (st.AddBroker,),
+            "client": (st.AddPublisher, st.AddSubscriber, st.AddDurableSubscriber),
+        },
     )
 
 
@@ -58,7 +61,10 @@ def happenings(statements: Sequence[Statement]) -> list[str]:
             "partition": (st.Partition,),
             "late link": (st.DelayLink,),
             "slow broker": (st.SlowBroker,),
+            "full store": (st.FillStore,),
             "lost connection": (st.VanishClient,),
+            "killed client": (st.RestartSubscriber,),
+            "changed permission": (st.PermitClient,),
             "moved client": (st.RedirectClient,),
             "removed link": (st.RemoveLink,),
         },
