@@ -348,3 +348,16 @@ def test_a_black_hole_says_nothing_and_loses_nothing(way: str) -> None:
         late_writer.close()
 
     with_a_wire(play)
+
+
+def test_who_begins_while_its_broker_is_about_to_be_restored_gets_what_the_backup_has() -> None:
+    tally = Tally(Interest())
+    for number in (1, 2, 3, 4):
+        tally.came(number)
+    tally.begin_life(confirmed=3)
+    tally.forget_confirmed(1)
+    for number in (2, 3, 4, 5):
+        tally.came(number)
+    assert (tally.again, tally.doubled, tally.received) == (3, 0, 5)
+    tally.came(5)
+    assert tally.doubled == 1

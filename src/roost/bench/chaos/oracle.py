@@ -195,6 +195,9 @@ class Oracle:
             if subscriber.broker == backup.broker:
                 subscriber.confirmed = backup.confirmed.get(name, {})
                 subscriber.asked.clear()
+                # Also of a process that has begun since the broker is down, and waits for it.
+                for publisher, tally in subscriber.tallies.items():
+                    tally.forget_confirmed(subscriber.confirmed.get(publisher, 0))
 
     def restored(self, backup: Backup, at: float) -> None:
         """The broker is there again."""

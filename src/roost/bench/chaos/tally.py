@@ -52,6 +52,10 @@ class Tally:
     def begin_life(self, confirmed: int) -> None:
         self.last, self._confirmed = 0, confirmed
 
+    def forget_confirmed(self, confirmed: int) -> None:
+        """The broker knows of no more than that: what is behind it may come, in order and once a life."""
+        self._confirmed = min(self._confirmed, confirmed)
+
     def came(self, number: int) -> None:
         if number >= self.next:
             if self._interest.count(self.next, number):
