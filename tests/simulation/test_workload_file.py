@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roost.broker.module import ModuleState
+from roost.broker.registry import Order
 from roost.errors import UserError
 from roost.language import parse_advertisement, parse_event, parse_subscription
 from roost.simulation import statements as say
@@ -108,6 +110,9 @@ def test_the_example_that_documents_a_statement(type_: type[Statement]) -> None:
     workload = parse(STAGES.get(type_, STAGE) + example[1])
     if type_ is say.Set:
         assert workload.settings == Settings(routing="flooding")
+    elif type_ is say.UseOptimiser:
+        order = Order("roost.relocation:Pop", ModuleState.OBSERVING, {"traces": "50"})
+        assert workload.settings.modules == (order,)
     else:
         last = workload.statements[-1]
         assert type(last) is type_
@@ -225,7 +230,7 @@ def test_the_round_trips_reach_every_statement() -> None:
         seen.update(map(type, statements))
 
     look()
-    assert seen == set(TYPES) - {say.Set}
+    assert seen == set(TYPES) - {say.Set, say.UseOptimiser}
 
 
 def test_comments_are_written_above() -> None:

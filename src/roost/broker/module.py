@@ -15,8 +15,8 @@ or behind it, which takes no subscription: whoever asks the brokers along a path
 went to, has no use for a table of all of them. Like any other machine, a module gets the time as an
 argument and keeps no clock.
 
-To write one: derive from `Module`, override what it needs, and pass it to `Broker(config,
-modules=[...])`.
+To write one: derive from `Module` and override what it needs. Brokers find it by name (`registry`), and
+programs pass it to `Broker(config, modules=[...])`.
 """
 
 from __future__ import annotations
@@ -131,6 +131,11 @@ class Module:
     reserved: Sequence[str] = ()
     # Whether it is asked which publications to trace.
     traces: bool = False
+    # What it is made with, if it has settings that people can say; see `registry`.
+    Config: type[Struct] | None = None
+
+    def __init__(self, config: Any = None) -> None:
+        self.config = config
 
     def started(self, around: Surroundings, now: float) -> None:
         """The broker runs, and the module is no longer off. Keep `around`."""

@@ -13,6 +13,21 @@ if TYPE_CHECKING:
     from roost.runtime.config import ServerConfig
 
 
+ModuleOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MODULE",
+        help="package.module:Class, or what its package calls it; with =ORDER what it is to do, as in"
+        " my:Crowd='observing limit=10'. May be repeated.",
+    ),
+]
+
+
+def modules_of(options: list[str]) -> dict[str, str]:
+    """What `--module` says: what each module is to do."""
+    return {name: order for name, _, order in (text.partition("=") for text in options)}
+
+
 def register(app: typer.Typer) -> None:
     app.command("broker")(broker)
 
@@ -36,6 +51,7 @@ def broker(
             help="NAME=HOST:PORT, whom it dials, or NAME=, who dials it. May be repeated."
         ),
     ] = None,
+    module: ModuleOption = None,
     trace: Annotated[Path | None, typer.Option(help="Record its traffic in this folder.")] = None,
     allow_traces: Annotated[
         list[Path] | None,
@@ -68,6 +84,8 @@ def broker(
             "allowed": tuple(map(str, allow_traces)) if allow_traces else None,
         },
     }
+    if module:
+        changes["optimisers"] = {"modules": settings.optimisers.modules | modules_of(module)}
     settings = changed(settings, changes, neighbour or [])
     check_config(settings)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from roost.cli.broker import ModuleOption, modules_of
 from roost.cli.console import print_json
 from roost.cli.figures import Column, Row, fitted, wide
 from roost.errors import UserError
@@ -83,6 +84,7 @@ def up(
     observe: Annotated[
         bool, typer.Option("--observe", help="It only says what it would do: `roost decisions`.")
     ] = False,
+    module: ModuleOption = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Start a federation of brokers on this machine, and wait until it is linked."""
@@ -100,6 +102,7 @@ def up(
         durable=durable,
         base_port=base_port,
         relocation=relocation,
+        modules=modules_of(module or []),
     )
     if json_:
         print_json(facts(federation, state))

@@ -86,6 +86,7 @@ class Pop(Module):
 
     name = "pop"
     traces = True
+    Config = PopConfig
 
     def __init__(self, config: PopConfig | None = None) -> None:
         self.config = config or PopConfig()

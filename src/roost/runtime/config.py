@@ -18,6 +18,8 @@ from msgspec import Meta, Struct
 from msgspec import inspect as types
 
 from roost.broker.config import BrokerConfig
+from roost.broker.registry import make_module, parse_order
+from roost.broker.routers import router_of
 from roost.errors import UserError
 from roost.language.literals import abbreviate
 from roost.relocation.grape_module import GrapeConfig
@@ -370,6 +372,18 @@ class TraceTable(Table, frozen=True, kw_only=True):
     ] = 50_000
 
 
+class OptimisersTable(Table, frozen=True, kw_only=True):
+    """Modules of your own, or of packages that you have installed."""
+
+    modules: Annotated[
+        dict[str, str],
+        why(
+            'What each is to do, and its settings: { "my_package.crowd:Crowd" = "acting limit=10" }. The name'
+            " is that of a class, or what its package calls it. The state is off, observing or acting."
+        ),
+    ] = {}
+
+
 class LogTable(Table, frozen=True, kw_only=True):
     """What the broker says of itself: starts, links, sessions, moves, refusals, trouble."""
 
@@ -436,6 +450,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     security: SecurityTable = SecurityTable()
     trace: TraceTable = TraceTable()
     relocation: RelocationTable = RelocationTable()
+    optimisers: OptimisersTable = OptimisersTable()
     log: LogTable = LogTable()
 
 
@@ -517,6 +532,15 @@ def objections(server: ServerConfig) -> Iterator[tuple[tuple[str, ...], str]]:
     if broker.redial_max_s < broker.redial_min_s:
         what = f"redial_max_s is {broker.redial_max_s:g}; expected at least redial_min_s"
         yield ("broker", "redial_max_s"), f"{what}, which is {broker.redial_min_s:g}"
+    try:
+        router_of(broker.routing)
+    except UserError as error:
+        yield ("broker", "routing"), str(error)
+    for reference, words in server.optimisers.modules.items():
+        try:
+            make_module(parse_order(reference, words.split()))
+        except UserError as error:
+            yield ("optimisers", "modules", reference), str(error)
     for name, address in server.links.neighbours.items():
         place = ("links", "neighbours", name)
         if name in ("", broker.name):

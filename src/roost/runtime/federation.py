@@ -100,10 +100,11 @@ def start(
     durable: bool = False,
     base_port: int | None = None,
     relocation: Mapping[str, object] | None = None,
+    modules: Mapping[str, str] | None = None,
 ) -> Federation:
     """Start these brokers, and return when all of them are well and linked. Else none is left running.
 
-    `relocation` is that table of their settings, the same for all.
+    `relocation` is that table of their settings, the same for all, and `modules` those of `[optimisers]`.
     """
     if not 1 <= len(brokers) <= BROKERS_MAX:
         raise UserError(f"{len(brokers):,} brokers; expected 1 to {BROKERS_MAX}, each is a process")
@@ -117,7 +118,7 @@ def start(
             )
         (state / RECORD).unlink(missing_ok=True)
         federation = _planned(brokers, links, title, durable, base_port)
-        _write_configs(state, federation, relocation or {})
+        _write_configs(state, federation, relocation or {}, modules or {})
         try:
             federation = _started(state, federation)
             _wait_until_linked(state, federation)
@@ -199,7 +200,12 @@ def _first_outgoing_port() -> int:
         return 32_768  # as it is unless somebody has changed it
 
 
-def _write_configs(state: Path, federation: Federation, relocation: Mapping[str, object]) -> None:
+def _write_configs(
+    state: Path,
+    federation: Federation,
+    relocation: Mapping[str, object],
+    modules: Mapping[str, str],
+) -> None:
     addresses = {member.name: member.address for member in federation.members}
     neighbours: dict[str, dict[str, str]] = {member.name: {} for member in federation.members}
     for called, dials in federation.links:
@@ -221,6 +227,7 @@ def _write_configs(state: Path, federation: Federation, relocation: Mapping[str,
             # Whoever started it may have traces where it was started: `roost trace on traces`.
             "trace": {"allowed": [str(Path.cwd())]},
             "relocation": relocation,
+            "optimisers": {"modules": modules} if modules else {},
         }
         lines = ["# Written by `roost up`, which writes it anew each time.\n"]
         for table, values in tables.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -16,8 +16,9 @@ from msgspec import Struct
 from roost.broker.commands import Decision, Record
 from roost.broker.events import ModuleSwitched
 from roost.broker.module import Module, ModuleState
+from roost.broker.registry import make_module, parse_order
 from roost.relocation import Goal, Grape, GrapeConfig, Pop, PopConfig, Terms
-from roost.runtime.config import RelocationTable
+from roost.runtime.config import OptimisersTable, RelocationTable
 from roost.runtime.shell import Shell
 
 DECISIONS_KEPT = 1_000
@@ -33,7 +34,7 @@ class Decided(Struct, frozen=True):
 class Optimisers:
     """Those of one broker."""
 
-    def __init__(self, settings: RelocationTable) -> None:
+    def __init__(self, settings: RelocationTable, others: OptimisersTable) -> None:
         terms = Terms(
             horizon_s=settings.horizon_s,
             margin=settings.margin,
@@ -41,6 +42,11 @@ class Optimisers:
             rest_s=settings.rest_s,
         )
         goal = Goal(settings.priority, settings.weight)
+        orders = [parse_order(*order) for order in _worded(others)]
+        found = [make_module(order) for order in orders]
+        self._states = {
+            module.name: order.state for module, order in zip(found, orders, strict=True)
+        }
         self.modules: Sequence[Module] = (
             Grape(
                 GrapeConfig(
@@ -52,6 +58,7 @@ class Optimisers:
                 )
             ),
             Pop(PopConfig(traces=settings.session, terms=terms)),
+            *found,
         )
         self._settings = settings
         self.decisions: deque[Decided] = deque(maxlen=DECISIONS_KEPT)
@@ -62,6 +69,8 @@ class Optimisers:
         for module in self.modules:
             chosen = module.name == self._settings.algorithm
             state = self._settings.mode if chosen else ModuleState.OFF.value
+            if module.name in self._states:
+                state = self._states[module.name].value
             shell.handle(ModuleSwitched(module.name, state))
 
     def switch(self, shell: Shell, name: str, state: ModuleState) -> None:
@@ -80,6 +89,11 @@ class Optimisers:
     def decided(self, record: Record) -> None:
         self.decisions.append(Decided(time.time(), record.decision))
         self.counts[record.decision.module, record.decision.kind] += 1
+
+
+def _worded(table: OptimisersTable) -> Iterator[tuple[str, list[str]]]:
+    for reference, words in table.modules.items():
+        yield reference, words.split()
 
 
 def decided_dict(decided: Decided) -> dict[str, Any]:

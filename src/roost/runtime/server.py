@@ -136,7 +136,7 @@ class BrokerServer:
             )
             records = self._store.load()
         self.recorder = Recorder(self.name, self.config.trace.rows_a_group)
-        self.optimisers = Optimisers(self.config.relocation)
+        self.optimisers = Optimisers(self.config.relocation, self.config.optimisers)
         self.shell = Shell(
             broker_config(self.config, incarnation=secrets.token_hex(8)),
             modules=[self.recorder, *self.optimisers.modules],

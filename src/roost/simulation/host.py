@@ -47,6 +47,7 @@ from roost.broker.events import (
     Fetched,
     LoadIndices,
     LoadSampled,
+    ModuleSwitched,
     Persisted,
     Received,
     Started,
@@ -130,6 +131,8 @@ class Host:
         self.lives += 1
         config = self.world.broker_config(self.name, f"{self.name}~{self.lives}")
         self.life = Life(self, config)
+        for name, state in self.world.module_states.items():
+            self.life.handle(ModuleSwitched(name, state.value))
         self.life.handle(Started(dict(self.store)))
 
     def crash(self, keep_store: bool) -> None:

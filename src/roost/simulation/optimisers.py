@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from roost.broker.module import Module
+from roost.broker.registry import make_module
 from roost.relocation import Goal, Grape, GrapeConfig, Metric, Pop, PopConfig, Terms
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ _is_goal = re.compile("(load|delay)([0-9]+)").fullmatch
 
 def modules_of(settings: Settings) -> Callable[[str], Sequence[Module]]:
     """What makes the modules of each broker. Modules of two brokers share nothing."""
+    known = relocation_of(settings)
+    return lambda name: (*known(name), *map(make_module, settings.modules))
+
+
+def relocation_of(settings: Settings) -> Callable[[str], Sequence[Module]]:
+    """The one that the setting `optimiser` says."""
     terms = Terms() if settings.moves_must_pay else ALWAYS
     name, _, text = settings.optimiser.partition("-")
     if name == "none":

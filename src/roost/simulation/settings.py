@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from roost.broker.registry import Order
 from roost.broker.routers import router_of
 from roost.errors import UserError
 from roost.wire.limits import Limits
@@ -70,6 +71,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     moves_subscribers: bool = False
     # Whether a move has to pay for itself, and the client rests after it. Off: as in the paper.
     moves_must_pay: bool = True
+    # Modules of one's own, in every broker: `T federation optimiser ...` says them.
+    modules: tuple[Order, ...] = ()
 
 
 def settings_with(settings: Settings, key: str, value: str) -> Settings:
@@ -105,4 +108,8 @@ def _text(value: object) -> str:
 
 
 WORDS = {"on": True, "off": False}
-FIELDS = {field.name: field.type for field in msgspec.structs.fields(Settings)}
+FIELDS = {
+    field.name: field.type
+    for field in msgspec.structs.fields(Settings)
+    if field.name != "modules"  # which has statements of its own
+}

@@ -29,6 +29,16 @@ class Set(Statement, frozen=True):
     value: str
 
 
+class UseOptimiser(Statement, frozen=True):
+    """`0.0 federation optimiser roost.relocation:Pop observing traces=50`: a module in every broker.
+
+    Behind its class, or what its package calls it, stand its state and its settings, if it has any.
+    """
+
+    reference: str
+    order: str | None = None
+
+
 class UseBars(Statement, frozen=True):
     """`0.0 market bars quotes.parquet`: publishers take their quotes from this file of daily bars."""
 

@@ -17,11 +17,12 @@ from typing import NoReturn
 import msgspec
 from msgspec import Struct
 
+from roost.broker.registry import make_module, parse_order
 from roost.errors import UserError
 from roost.language import LanguageError, ParseError
 from roost.language.literals import QUOTED, abbreviate
 from roost.simulation.settings import Settings, settings_with
-from roost.simulation.statements import Set, Statement, UseBars, UseLatencies
+from roost.simulation.statements import Set, Statement, UseBars, UseLatencies, UseOptimiser
 from roost.simulation.workload_check import WorkloadError, check_workload, refusal
 from roost.simulation.workload_grammar import BY_HEAD, FORMS, TIME, Argument, Form
 
@@ -80,6 +81,11 @@ def parse_workload(text: str, name: str, folder: Path | None) -> Workload:
                 settings = _with_setting(settings, statement)
             except UserError as wrong:
                 raise refusal(name, statement.line, str(wrong)) from None
+        elif isinstance(statement, UseOptimiser):
+            try:
+                settings = _with_module(settings, statement)
+            except UserError as wrong:
+                raise refusal(name, statement.line, str(wrong)) from None
         elif isinstance(statement, UseBars | UseLatencies) and folder is not None:
             located = str(folder / statement.path)
             statements.append(msgspec.structs.replace(statement, path=located))
@@ -92,6 +98,14 @@ def _with_setting(settings: Settings, statement: Set) -> Settings:
     if statement.at != 0:
         raise UserError(f"{statement.key} is set at {statement.at:g} s; expected time 0.0")
     return settings_with(settings, statement.key, statement.value)
+
+
+def _with_module(settings: Settings, statement: UseOptimiser) -> Settings:
+    if statement.at != 0:
+        raise UserError(f"an optimiser comes at {statement.at:g} s; expected time 0.0")
+    order = parse_order(statement.reference, (statement.order or "").split())
+    make_module(order)  # or it says why not
+    return msgspec.structs.replace(settings, modules=(*settings.modules, order))
 
 
 class _LineError(Exception):

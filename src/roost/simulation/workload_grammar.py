@@ -105,6 +105,8 @@ _ARGUMENTS: Mapping[str, Argument] = {
         lambda word: ("lose", "keep").index(word) == 1,
         lambda keep: "keep" if keep else "lose",
     ),
+    "MODULE": _BARE,
+    "ORDER": Argument("off, observing or acting, and KEY=VALUE", str.strip, to_the_end=True),
     "FILTER": Argument("a filter", parse_subscription, to_the_end=True),
     "ADVERTISEMENT": Argument("an advertisement", parse_advertisement, to_the_end=True),
     "EVENT": Argument("an event", parse_event, to_the_end=True),
@@ -119,6 +121,7 @@ _ARGUMENTS: Mapping[str, Argument] = {
 # The arguments are the fields of the Struct, in order; those in brackets may be left out.
 _USAGE: Mapping[type[Statement], str] = {
     say.Set: "federation set KEY VALUE",
+    say.UseOptimiser: "federation optimiser MODULE [ORDER]",
     say.UseBars: "market bars PATH",
     say.UseLatencies: "latency matrix PATH",
     say.AddBroker: "broker add BROKER CPU MEMORY BANDWIDTH",

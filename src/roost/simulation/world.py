@@ -21,6 +21,7 @@ from roost.broker.messages import Frame, Parcel, Publication
 from roost.broker.module import Module
 from roost.broker.names import Address
 from roost.broker.permissions import Permission
+from roost.broker.registry import module_class
 from roost.broker.routers import router_of
 from roost.broker.story import Storybook
 from roost.language import Advertisement, covers
@@ -41,6 +42,7 @@ from roost.simulation.settings import Settings
 from roost.simulation.settling import Settling
 from roost.simulation.workload_check import MAIN
 from roost.traces import TraceWriter, decision_row
+from roost.traces.rows import LinkRow, load_row
 from roost.wire import publication_bytes
 
 MS = 1e-3
@@ -95,6 +97,8 @@ class World:
             asking=settings.asking,
         )
         self._modules = modules or modules_of(settings)
+        # How those begin that the workload names; all others act.
+        self.module_states = {module_class(o.reference).name: o.state for o in settings.modules}
         self._config = config or {}
         self._parties: dict[str, Party] = {}
         self._cut_off: frozenset[str] = frozenset()  # brokers on the far side of a partition
@@ -500,13 +504,13 @@ class World:
         if self.trace is None or host.life is None:
             return
         now = self.clock.now
-        self.trace.add("loads", (now, host.name, *msgspec.structs.astuple(load)))
+        self.trace.add("loads", load_row(now, host.name, load))
         for link in host.life.machine.links.values():
             for name, lane in (("control", link.channel.control), ("data", link.channel.data)):
                 counts = (lane.sent, lane.received, len(lane.outbox))
                 if host.life.counts.get((link.name, name)) != counts:  # else it would be repeated
                     host.life.counts[link.name, name] = counts
-                    self.trace.add("links", (now, host.name, link.name, name, *counts))
+                    self.trace.add("links", LinkRow(now, host.name, link.name, name, *counts))
 
     def _sample(self) -> None:
         for host in self.hosts.values():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from roost.cli.broker import ModuleOption, modules_of
 from roost.cli.console import people, print_json
 from roost.errors import UserError
 
@@ -101,6 +102,7 @@ def run(
     faults: Annotated[
         ProfileName, typer.Option(help="Add faults: of the network, crashes, or all kinds.")
     ] = "none",
+    module: ModuleOption = None,
     story: Stories = None,
     no_rest: Annotated[
         bool, typer.Option("--no-rest", help="Stop dead, rather than let all arrive.")
@@ -108,10 +110,16 @@ def run(
     json_: Json = False,
 ) -> None:
     """Run a workload, and check every delivery and table."""
+    from roost.broker.registry import parse_order
     from roost.cli.sim import report
     from roost.cli.sim.run import Plan, carry_out
 
-    plan = Plan(file, seed, until, trace, faults, rest=not no_rest, stories=bool(story))
+    orders = tuple(
+        parse_order(name, order.split()) for name, order in modules_of(module or []).items()
+    )
+    plan = Plan(
+        file, seed, until, trace, faults, rest=not no_rest, stories=bool(story), modules=orders
+    )
     result = carry_out(plan)
     if json_:
         print_json(result.as_dict())

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from roost.broker.events import LoadIndices
+from roost.broker.registry import Order, make_module
 from roost.broker.story import Storybook
 from roost.cli.sim.report import progress
 from roost.errors import UserError
@@ -37,6 +38,7 @@ class Plan:
     faults: str
     rest: bool
     stories: bool
+    modules: tuple[Order, ...] = ()  # besides those that the file names
 
     @property
     def run(self) -> str:
@@ -70,6 +72,11 @@ class Result:
 def carry_out(plan: Plan) -> Result:
     """Reads, runs, and judges."""
     workload = read_workload(plan.file)
+    for order in plan.modules:
+        make_module(order)  # or it says why not, before anything runs
+    settings = workload.settings
+    settings = msgspec.structs.replace(settings, modules=(*settings.modules, *plan.modules))
+    workload = msgspec.structs.replace(workload, settings=settings)
     until = end_of(workload) if plan.until is None else plan.until
     if not (math.isfinite(until) and until > 0):
         raise UserError(f"{plan.file}: the run would end at {until:g} s; expected a time above 0")

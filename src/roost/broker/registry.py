@@ -1,0 +1,90 @@
+"""Modules that are found, not known: by the name of an entry point, or as `package.module:Class`.
+
+A package offers one under its name in its own metadata, in the group `roost.modules`. An *order* says what
+is to become of one: its state, and settings of its own, as `acting limit=10`. Settings are those of its
+`Config`, a msgspec Struct, which is what it is made with; a module without one is made with nothing.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterable, Mapping
+from importlib.metadata import entry_points
+
+import msgspec
+from msgspec import Struct
+
+from roost.broker.module import Module, ModuleState
+from roost.errors import UserError
+
+GROUP = "roost.modules"
+STATES = tuple(state.value for state in ModuleState)
+
+
+class Order(Struct, frozen=True):
+    """A module, what it is to do, and how."""
+
+    reference: str
+    state: ModuleState = ModuleState.ACTING
+    settings: Mapping[str, str] = {}
+
+
+def parse_order(reference: str, words: Iterable[str]) -> Order:
+    """An order in words: a state, if it is not acting, and KEY=VALUE; UserError says what will not do."""
+    state, settings = ModuleState.ACTING, {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if equals and key:
+            settings[key] = value
+        elif word in STATES:
+            state = ModuleState(word)
+        else:
+            raise UserError(
+                f"the module {reference}: {word!r}; expected one of {', '.join(STATES)}, or KEY=VALUE"
+            )
+    return Order(reference, state, settings)
+
+
+def module_class(reference: str) -> type[Module]:
+    """The class that a reference means; UserError says what is wrong with it."""
+    if ":" in reference:
+        try:
+            found = pkgutil.resolve_name(reference)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise UserError(f"the module {reference!r} can't be imported: {error}") from None
+    else:
+        offered = {point.name: point for point in entry_points(group=GROUP)}
+        if reference not in offered:
+            there = ", ".join(sorted(offered)) or "none"
+            raise UserError(
+                f"no package offers a module {reference!r} (there are: {there});"
+                " expected one of these, or package.module:Class"
+            )
+        found = offered[reference].load()
+    if not (isinstance(found, type) and issubclass(found, Module) and found.name):
+        raise UserError(
+            f"{reference!r} is no module; expected a class derived from roost.broker.module.Module,"
+            " with a name"
+        )
+    return found
+
+
+def make_module(order: Order) -> Module:
+    """A module of its own for one broker; UserError if its settings will not do."""
+    kind = module_class(order.reference)
+    if kind.Config is None:
+        if order.settings:
+            raise UserError(f"the module {order.reference} has no settings; it was given some")
+        return kind()
+    try:
+        config = msgspec.convert(dict(order.settings), kind.Config, strict=False)
+    except msgspec.ValidationError as error:
+        fields = ", ".join(kind.Config.__struct_fields__)
+        raise UserError(f"the module {order.reference}: {error}; it has {fields}") from None
+    unknown = [key for key in order.settings if key not in kind.Config.__struct_fields__]
+    if unknown:
+        fields = ", ".join(kind.Config.__struct_fields__)
+        raise UserError(
+            f"the module {order.reference} has no setting {unknown[0]!r}; it has {fields}"
+        )
+    return kind(config)
