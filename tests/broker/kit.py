@@ -109,7 +109,8 @@ class Federation:
         self.timers: dict[tuple[str, str], tuple[float, float]] = {}  # (due, delay)
         self.version_of: dict[str, int] = {}  # brokers that speak an earlier one
         # Tests close circles for a moment, and count what is said.
-        self._config = {"members": False, **config}
+        # And most of them move clients without a rest.
+        self._config = {"members": False, "rest_s": 0.0, **config}
         self._modules = modules
         self._lives: dict[str, int] = {}
         self._dials: deque[tuple[int, str, str]] = deque()

@@ -77,10 +77,12 @@ class Counter(Module):
         self.here.publish({"class": "COUNT", "count": len(self.visits)})
 
     def move(self, client: str, broker: str) -> None:
-        cause = self.here.decide(
+        cause = self.here.propose(
+            "overload",
             "too busy",
             client,
             broker,
+            clients=[client],
             evidence={"count": len(self.visits)},
             predicted={"count": 0.0},
         )
@@ -234,7 +236,8 @@ def test_acting_carries_decisions_out() -> None:
     federation.have("B1", lambda counter: counter.move("pub", "B3"))
     federation.settle()
     assert federation.clients["pub"].address == "B3"
-    (decision,) = federation.decisions
+    decision, done = federation.decisions
+    assert (done.kind, done.evidence["decision"]) == ("carried out", decision.cause)
     assert decision == do.Decision(
         module="counter",
         kind="too busy",

@@ -72,12 +72,7 @@ def test_the_story_of_a_client() -> None:
         ("B3", "S2", "redirect", "B1"),
         ("S2", "B1", "subscribe", "S2/2"),
         ("S2", "B3", "hand over", ""),
-        (
-            "B3",
-            "B2",
-            "mark",
-            "B3/B3~1/1/hand over//S2-session.0",
-        ),  # with its echo, B2 withdraws S2/1
+        ("B3", "B2", "unsubscribe", "S2/1"),
         ("B3", "S2", "ended", ""),
     ]
     assert [line for line in told if line in wanted] == wanted

@@ -32,8 +32,16 @@ class Crowd(Module):
             if there is None or around.broker != "B0":
                 return
             evidence: dict[str, Any] = {"clients": len(clients)}
-            cause = around.decide("move", client, there, evidence=evidence, predicted={})
-            if cause is not None:  # None while it is only observing
+            cause = around.propose(
+                "evening out",
+                "move",
+                client,
+                there,
+                clients=[client],
+                evidence=evidence,
+                predicted={},
+            )
+            if cause is not None:  # None while it is only observing, or if somebody objects
                 around.redirect(client, there, cause)
 
 

@@ -84,8 +84,9 @@ def test_figure_1_end_to_end() -> None:
         (who, to, note.request.path) for who, to, note in notes(federation, RelocationAnswer)
     ]
     assert answers == [("B6", "B5", ("B6", "B5", "B1")), ("B5", "B1", ("B6", "B5", "B1"))]
-    (decision,) = federation.decisions
+    decision, done = federation.decisions
     assert (decision.kind, decision.subject, decision.choice) == ("move", "P", "B6")
+    assert (done.kind, done.evidence["decision"]) == ("carried out", decision.cause)
     assert decision.evidence["downstream"] == {"B2": 6.0, "B4": 3.0, "B5": 15.0}
     assert decision.evidence["path"] == ("B1", "B5", "B6")
     assert federation.clients["P"].address == "B6"
@@ -111,8 +112,8 @@ def test_the_outcome_is_recorded_where_the_publisher_has_gone() -> None:
     federation = figure_1(traces=3, seed=1)
     publish(federation, 8)
     kinds = [decision.kind for decision in federation.decisions]
-    assert kinds[:3] == ["move", "outcome", "stay"]
-    move, outcome = federation.decisions[:2]
+    assert kinds[:4] == ["move", "carried out", "outcome", "stay"]
+    move, _, outcome = federation.decisions[:3]
     assert outcome.evidence["decision"] == move.cause
     # From B1: 6 at B2 (4 + 2 * 2), 3 at B4, 15 behind B5 (4 * 2 + 11 * 3). From B6, 10 less.
     assert move.evidence["worth"]["saving"] > 0

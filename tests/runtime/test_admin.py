@@ -267,7 +267,7 @@ def test_a_client_is_asked_to_move() -> None:
             assert (await started.post("/redirect", order)).json == {**order, "sessions": 1}
             assert await peer.next(Redirect) == Redirect(address, "an operator asks for it")
         for broker, message in {
-            "B1": "where 'B1' is, nobody here knows; expected host:port, or a neighbour that",
+            "B1": "where 'B1' is, nobody here knows; expected host:port, or the name of a neighbour",
             "B7": "where 'B7' is, nobody here knows",
             "B0": "it is at B0; expected another broker",
             f"{HOST}:{started.server.port}": "; expected another broker",

@@ -30,6 +30,7 @@ from roost.broker.messages import (
     Ack,
     Advertise,
     Answer,
+    Arrived,
     Attach,
     Attached,
     AttachRefused,
@@ -552,7 +553,7 @@ def test_the_model_has_all_that_there_is() -> None:
     spoken |= {Subscribe, Advertise, Unsubscribe, Unadvertise, Publication, Migrate, EndSession}
     node = Broker(BrokerConfig(broker="B", incarnation="1")).node
     heard = {*node._link_messages, *node._session_messages}
-    assert heard - spoken == {Settle, HandOver, Paused, Probed}
+    assert heard - spoken == {Settle, HandOver, Paused, Probed, Arrived}
 
 
 @pytest.mark.parametrize(

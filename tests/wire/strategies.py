@@ -9,6 +9,7 @@ from roost.broker.messages import (
     Ack,
     Advertise,
     Answer,
+    Arrived,
     Attach,
     Attached,
     AttachRefused,
@@ -119,6 +120,7 @@ messages_by_kind: dict[type[Message], SearchStrategy[Message]] = {
     Settled: st.builds(Settled, names, subscription_ids),
     Note: st.builds(Note, names, payloads, names, st.booleans()),
     Probe: st.builds(Probe, numbers, subscription_ids),
+    Arrived: st.builds(Arrived, names),
     Probed: st.builds(
         Probed, numbers, subscription_ids, st.lists(st.floats(), max_size=4).map(tuple)
     ),

@@ -78,7 +78,7 @@ class AdvertisementBased(Flooding):
         follow = [
             entries[handle]
             for handle in self._wanted.overlapping(advertisement)
-            if self._is_for(entries[handle], link) and handle not in told
+            if self.passes(entries[handle].hop, link) and handle not in told
         ]
         self._say_subscriptions(link, follow, [], cause)
 

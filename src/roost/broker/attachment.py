@@ -84,6 +84,7 @@ class Attachment:
         "address",
         "advertisement_ids",
         "begun",
+        "cause",
         "channel",
         "connection",
         "deliveries",
@@ -107,6 +108,7 @@ class Attachment:
         self._dial_timer, self._acks_timer = f"dial:{number}", f"acks:{number}"
         self.session = client.naming.session
         self.address = address
+        self.cause = ""  # why it is begun, if somebody has asked for it
         self.state: State = "idle"
         self.connection: int | None = None
         self.speaks = client.config.version  # what we greet with
@@ -160,6 +162,7 @@ class Attachment:
             process=config.process,
             publisher=client.publisher if config.publisher else "",
             published=client.accepted if config.publisher else 0,
+            cause=self.cause if self.knows_ahead else "",
         )
         client.command(Send(self.connection, greeting))
 

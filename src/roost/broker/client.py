@@ -33,6 +33,7 @@ from roost.broker.config import ClientConfig
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.messages import (
     PROTOCOL_VERSION_MIN,
+    Arrived,
     Attached,
     AttachRefused,
     Delivery,
@@ -436,6 +437,8 @@ class Client:
     def moved(self, pause_s: float) -> None:
         """The client is at another broker, and was not able to publish for so long."""
         self.command(Tell("moved", self.address, f"{pause_s:.6f}"))
+        if self.home.knows_ahead:
+            self.home.send(Arrived(self.home.cause))
         self._questions.moved()
         if self._leaving:
             self.home.send(self._goodbye())

@@ -81,6 +81,11 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     # more, it comes in parts.
     delivery_ids_bytes_max: int = 60_000
 
+    # How long a change that an optimiser was granted may take, and how long its subject rests after it:
+    # nobody else moves it in that time, unless it is more urgent (see `arbiter`).
+    lease_s: float = 120.0
+    rest_s: float = 10.0
+
     # How many subscriptions a session may have.
     subscriptions_max: int = 100_000
 

@@ -15,7 +15,7 @@ Publications take the exchange, from wherever they come.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from roost.broker import events as ev
@@ -23,6 +23,7 @@ from roost.broker import restoring
 from roost.broker.absence import TIMER as ABSENCE
 from roost.broker.absence import Absence
 from roost.broker.advertisements import AdvertisementBased
+from roost.broker.arbiter import Arbiter
 from roost.broker.commands import Command
 from roost.broker.config import BrokerConfig
 from roost.broker.draining import Draining
@@ -35,6 +36,7 @@ from roost.broker.messages import (
     Ack,
     Advertise,
     Answer,
+    Arrived,
     DrainEcho,
     EndSession,
     Frame,
@@ -91,8 +93,6 @@ class Broker:
             tell,
             self._drained,
             work.journal,
-            leave=self._leave,
-            withdraw=self.router.unsubscribe,
         )
         self.absence = Absence(
             node.identity,
@@ -117,6 +117,7 @@ class Broker:
             links,
             sessions,
             self.router,
+            Arbiter(lease_s=config.lease_s, rest_s=config.rest_s),
             tell=tell,
             publish=self._publish,
             redirect=self._redirect,
@@ -136,6 +137,8 @@ class Broker:
             neighbourhood=self.federation,
             interests=self.router,
             place=lambda client: self.modules.place(client, work.now),
+            arriving=self.modules.arriving,
+            left=self.modules.left,
         )
         self.exchange = Exchange(
             config,
@@ -236,9 +239,6 @@ class Broker:
     def _drained(self, purpose: str, argument: str, session: str, missing: tuple[str, ...]) -> None:
         self.requests.drained(purpose, argument, session, missing)
 
-    def _leave(self, sessions: Sequence[str], cause: str) -> Mapping[str, tuple[str, ...]]:
-        return self.requests.leave(sessions, cause)
-
     def _stranded(self, entry: Entry) -> None:
         if self.migrating is not None:
             self.migrating.stranded(entry)
@@ -316,6 +316,7 @@ class Broker:
             HandOver: requests.hands_over,
             Migrate: self._stays if migrating is None else migrating.begin,
             Paused: self._stays if migrating is None else migrating.paused,
+            Arrived: lambda session, _: self.modules.arrived(session.client),
             Probed: lambda session, said: self.modules.probed(session, said, self._work.now),
         }
 

@@ -12,7 +12,9 @@ anywhere. Its requests are control, and so is a marker behind them: where it has
 To hand a session over, only what is on the way back has to be waited for, and the echo still comes behind
 that. What goes ahead is also shared: while one such marker is under way from here, requests for the next
 gather, and that one is for all of them. So twenty subscribers that leave together cost two markers each way,
-not twenty.
+not twenty. (The way to the old session stays until it ends. To withdraw it with the echo would spare the old
+broker some events, and break what the client relies on: that up to its end the old session gets all that the
+new one gets, so what comes there later is no earlier. Links that heal bring what nobody asked for.)
 
     begin                 -> waiting for all neighbours
     marker                -> waiting for the others       | nobody else: echo
@@ -28,7 +30,7 @@ The echo says who was excused, here and further away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -74,7 +76,6 @@ class Drain(Struct, frozen=True):
     waiting: tuple[str, ...]
     missing: tuple[str, ...] = ()  # who was excused
     ahead: bool = False
-    withdraws: tuple[str, ...] = ()  # what goes with the echo, of the neighbour that it came from
 
 
 class Draining:
@@ -90,13 +91,8 @@ class Draining:
         tell: Callable[[Link, Message], None],
         drained: Callable[[str, str, str, tuple[str, ...]], None],
         journal: Journal | None,
-        *,
-        leave: Callable[[Sequence[str], str], Mapping[str, tuple[str, ...]]],
-        withdraw: Callable[[Link, str, str], None],
     ) -> None:
         self._links = links
-        self._leave = leave  # these sessions: what each neighbour is to withdraw with its echo
-        self._withdraw = withdraw  # a subscription of a neighbour
         self._identity = identity
         self._begun = 0  # markers that began here
         self._tell = tell
@@ -135,10 +131,7 @@ class Draining:
         self._shared[purpose] = (id_, asked)
         self._keep_requests(purpose)
         waiting, missing = self._neighbours(id_)
-        going: Mapping[str, tuple[str, ...]] = {}
-        if purpose == HAND_OVER:
-            going = self._leave([request.session for request in self._shared[purpose][1]], cause)
-        self._spread(Drain(id_, cause, "", waiting, missing, ahead=True), going)
+        self._spread(Drain(id_, cause, "", waiting, missing, ahead=True))
 
     def _new_id(self, purpose: str, argument: str, session: str) -> str:
         self._begun += 1
@@ -169,8 +162,7 @@ class Draining:
             return
         others, missing = self._neighbours(marker.id)
         others = tuple(name for name in others if name != link.name)
-        drain = Drain(marker.id, marker.cause, link.name, others, missing, marker.ahead)
-        self._spread(replace(drain, withdraws=marker.withdraws))
+        self._spread(Drain(marker.id, marker.cause, link.name, others, missing, marker.ahead))
 
     def _neighbours(self, id_: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Those that a marker goes to, and those that are excused."""
@@ -221,16 +213,16 @@ class Draining:
             if next_:
                 self._gathering[str(purpose)] = [Request(*each) for each in next_]
 
-    def _spread(self, drain: Drain, going: Mapping[str, tuple[str, ...]] = {}) -> None:
+    def _spread(self, drain: Drain) -> None:
         self._keep(drain)
         for name in drain.waiting:
-            self._send(self._links[name], drain, going.get(name, ()))
+            self._send(self._links[name], drain)
         self._finish_if_heard(drain)
 
-    def _send(self, link: Link, drain: Drain, withdraws: tuple[str, ...] = ()) -> None:
+    def _send(self, link: Link, drain: Drain) -> None:
         # One of the version before knows only those of the data class: they are later, and as good.
         ahead = drain.ahead and link.version >= ASKS_BACK
-        self._tell(link, Marker(drain.id, drain.cause, ahead, withdraws))
+        self._tell(link, Marker(drain.id, drain.cause, ahead))
 
     def _heard(self, drain: Drain, name: str, missing: tuple[str, ...] = ()) -> None:
         waiting = tuple(other for other in drain.waiting if other != name)
@@ -246,8 +238,6 @@ class Draining:
         self._forget(drain)
         if drain.parent:
             self._echo(drain.id, drain.cause, drain.parent, drain.missing)
-            for id_ in drain.withdraws:
-                self._withdraw(self._links[drain.parent], id_, drain.cause)
         else:
             self._is_drained(drain)
 
@@ -275,8 +265,7 @@ class Draining:
     def _keep(self, drain: Drain) -> None:
         self._drains[drain.id] = drain
         if self._journal is not None:
-            passed = (drain.cause, drain.parent, drain.waiting, drain.missing)
-            record = (*passed, drain.ahead, drain.withdraws)
+            record = (drain.cause, drain.parent, drain.waiting, drain.missing, drain.ahead)
             self._journal.put("drain", drain.id, value=record)
 
     def _forget(self, drain: Drain) -> None:

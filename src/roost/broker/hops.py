@@ -23,7 +23,6 @@ class Entry:
         "announcement",
         "demands",
         "handle",
-        "here_only",
         "hop",
         "id",
         "ids",
@@ -39,7 +38,6 @@ class Entry:
         self.handle = handle
         self.interest = interest
         self.hop = hop
-        self.here_only = False  # no neighbour is told: what comes anyway is for it
         # Of an advertisement that migrates: where it is going to come from, and that announcement.
         self.next: Hop | None = None
         self.next_announcement = 0

@@ -102,14 +102,12 @@ class Unsubscribe(Message, frozen=True):
 class Marker(Message, frozen=True):
     """Goes to every neighbour in the data class, behind all that is on the way; see `draining`.
 
-    `ahead`: in the control class, ahead of it. `withdraws`: subscriptions of ours that are to be withdrawn
-    when the echo goes back, and not before: what is on the way for them is only known by them.
+    `ahead`: in the control class, ahead of it.
     """
 
     id: str
     cause: str
     ahead: bool = False
-    withdraws: tuple[str, ...] = ()
 
 
 class Inquiry(Message, frozen=True):
@@ -242,8 +240,7 @@ class HandOver(Message, frozen=True):
     by then has come: so nothing is lost, and nothing that it publishes elsewhere can overtake.
 
     `ahead`: it has published nothing here, or all of that has passed. So nobody needs to wait for the longest
-    queue on the way out (control class), only for what is on the way back. What it has subscribed to is in
-    effect elsewhere, and attracts nothing here any more once the echo is on its way.
+    queue on the way out (control class), only for what is on the way back.
     """
 
     cause: str
@@ -260,6 +257,12 @@ class Redirect(Message, frozen=True):
     """Please move to the broker there."""
 
     address: str
+    cause: str
+
+
+class Arrived(Message, frozen=True):
+    """The client has moved here: its last session is over, and it may be moved again."""
+
     cause: str
 
 
@@ -370,6 +373,7 @@ class Attach(Struct, frozen=True, gc=False):
     # none.
     publisher: str = ""
     published: int = 0
+    cause: str = ""  # why it comes here, if it was asked to move
 
 
 class Login(Struct, frozen=True, gc=False):

@@ -30,6 +30,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from roost.broker.arbiter import Proposal
     from roost.broker.events import LoadIndices
     from roost.broker.messages import Publication
     from roost.broker.names import Address
@@ -116,10 +117,27 @@ class Surroundings(Protocol):
         evidence: Mapping[str, Any],
         predicted: Mapping[str, float],
     ) -> str | None:
-        """Record a decision. Its id, to be the cause of what follows; None while only observing."""
+        """Record a decision that changes nothing. Its id; None while only observing."""
+
+    def propose(
+        self,
+        urgency: str,
+        kind: str,
+        subject: str,
+        choice: str,
+        *,
+        clients: Sequence[str],
+        evidence: Mapping[str, Any],
+        predicted: Mapping[str, float],
+    ) -> str | None:
+        """Record a decision that changes something, if nobody objects; see `arbiter`.
+
+        Its id, to be the cause of what follows, and a lease on these clients; None while only observing, or
+        if it is refused: that is recorded, too, and why.
+        """
 
     def redirect(self, client: str, address: Address, cause: str) -> None:
-        """Ask a client to move there. Only for a cause, which a decision gives."""
+        """Ask a client to move there, which has to be leased. Only for a cause, which a proposal gives."""
 
 
 class Module:
@@ -168,6 +186,16 @@ class Module:
     def place(self, client: str, now: float) -> Address | None:  # noqa: ARG002
         """A client that is new here had better go to the broker there; None: it can stay."""
         return None
+
+    def objection_to(self, proposal: Proposal, now: float) -> str:  # noqa: ARG002
+        """What speaks against what another module proposes here; "" for nothing."""
+        return ""
+
+    def left(self, client: str, now: float) -> None:
+        """A client is not here any more: it has moved, or said goodbye, or was given up."""
+
+    def arrived(self, client: str, now: float) -> None:
+        """A client was moved here."""
 
     def neighbours_changed(self, now: float) -> None:
         """A neighbour has come or gone for good."""

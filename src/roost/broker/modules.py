@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from roost.broker.arbiter import Arbiter, Lease, Proposal
 from roost.broker.commands import CancelTimer, Decision, Record, SetTimer
 from roost.broker.errors import InvariantError
 from roost.broker.events import LoadIndices
@@ -35,6 +36,7 @@ class Premises:
         links: Mapping[str, Link],
         sessions: Mapping[str, Session],
         router: Flooding,
+        arbiter: Arbiter,
         *,
         tell: Callable[[Link | Session, Message], None],
         publish: Callable[[Hop, Publication, int], None],
@@ -48,6 +50,7 @@ class Premises:
         self.tell = tell
         self.publish = publish
         self.redirect = redirect
+        self.arbiter = arbiter
         self.load: LoadIndices | None = None  # the last sample
 
 
@@ -55,10 +58,15 @@ class Host:
     """What one module sees: `Surroundings`, and what the broker keeps for it."""
 
     def __init__(
-        self, premises: Premises, module: Module, new_probe: Callable[[Host], int]
+        self,
+        premises: Premises,
+        module: Module,
+        new_probe: Callable[[Host], int],
+        objection_to: Callable[[Proposal, Host], tuple[str, str]],
     ) -> None:
         self._at = premises
         self._new_probe = new_probe
+        self._objection_to = objection_to
         self.broker = premises.identity.name
         self.module = module
         self.state = ModuleState.OFF
@@ -160,20 +168,54 @@ class Host:
         evidence: Mapping[str, Any],
         predicted: Mapping[str, float],
     ) -> str | None:
-        self._decisions += 1
-        cause = f"{self._name}/{self.module.name}/decision {self._decisions}"
-        decision = Decision(
-            module=self.module.name,
-            kind=kind,
-            subject=subject,
-            choice=choice,
-            acted=self.acting,
-            evidence=evidence,
-            predicted=predicted,
-            cause=cause,
-        )
-        self._at.work.command(Record(decision))
+        cause = self.new_cause()
+        self.record(kind, subject, choice, evidence, predicted, cause, acted=self.acting)
         return cause if self.acting else None
+
+    def new_cause(self) -> str:
+        """The id of the next decision."""
+        self._decisions += 1
+        return f"{self._name}/{self.module.name}/decision {self._decisions}"
+
+    def record(
+        self,
+        kind: str,
+        subject: str,
+        choice: str,
+        evidence: Mapping[str, Any],
+        predicted: Mapping[str, float],
+        cause: str,
+        *,
+        acted: bool,
+    ) -> None:
+        name = self.module.name
+        decision = Decision(name, kind, subject, choice, acted, evidence, predicted, cause)
+        self._at.work.command(Record(decision))
+
+    def propose(
+        self,
+        urgency: str,
+        kind: str,
+        subject: str,
+        choice: str,
+        *,
+        clients: Sequence[str],
+        evidence: Mapping[str, Any],
+        predicted: Mapping[str, float],
+    ) -> str | None:
+        cause = self.new_cause()
+        if not self.acting:
+            self.record(kind, subject, choice, evidence, predicted, cause, acted=False)
+            return None
+        proposal = Proposal(self.module.name, urgency, kind, tuple(clients), choice)
+        by, why = self._objection_to(proposal, self)
+        if why:
+            evidence = {**evidence, "proposed": kind, "by": by, "why": why}
+            self.record("refused", subject, choice, evidence, predicted, cause, acted=False)
+            return None
+        self._at.arbiter.grant(proposal, cause, self._at.work.now)
+        self.record(kind, subject, choice, evidence, predicted, cause, acted=True)
+        return cause
 
     def redirect(self, client: str, address: Address, cause: str) -> None:
         if not self.acting:
@@ -182,6 +224,11 @@ class Host:
             raise InvariantError(
                 f"module {self.module.name} sends {client} to {address!r}, which is the name of a"
                 f" broker; expected its address: around.address_of({address!r})"
+            )
+        if not self._at.arbiter.holds(self.module.name, client):
+            raise InvariantError(
+                f"module {self.module.name} moves {client}, which it was not granted; expected a"
+                " proposal first"
             )
         self._at.redirect(client, address, cause)
 
@@ -216,7 +263,10 @@ class Modules:
 
     def __init__(self, premises: Premises, modules: Iterable[Module]) -> None:
         self._at = premises
-        self._hosts = {module.name: Host(premises, module, self._probe_for) for module in modules}
+        self._hosts = {
+            module.name: Host(premises, module, self._probe_for, self._objection_to)
+            for module in modules
+        }
         self._awake: list[Host] = []
         self._reserved = frozenset(c for h in self._hosts.values() for c in h.module.reserved)
         self._initial = dict.fromkeys(self._hosts, ModuleState.ACTING)
@@ -325,6 +375,49 @@ class Modules:
     def place(self, client: str, now: float) -> Address | None:
         places = (h.module.place(client, now) for h in self._awake if h.acting)
         return next((place for place in places if place is not None), None)
+
+    # --- who may act (see `arbiter`) ------------------------------------------------------------------
+
+    def _objection_to(self, proposal: Proposal, proposer: Host) -> tuple[str, str]:
+        """Who objects, and why; two empty words if nobody does."""
+        now, arbiter = self._at.work.now, self._at.arbiter
+        self._abandon_what_is_late()
+        why = arbiter.objection_to(proposal, now)
+        if why:
+            return "arbiter", why
+        for host in self._awake:
+            if host is not proposer and (why := host.module.objection_to(proposal, now)):
+                return host.module.name, why
+        return "", ""
+
+    def _abandon_what_is_late(self) -> None:
+        for subject, lease in self._at.arbiter.expired(self._at.work.now):
+            self._end_of(subject, lease, "abandoned")
+
+    def _end_of(self, subject: str, lease: Lease, how: str) -> None:
+        """What has become of a decision is recorded by whoever made it."""
+        host = self._hosts[lease.module]
+        evidence = {"decision": lease.cause, "took_s": self._at.work.now - lease.since}
+        host.record(how, subject, lease.choice, evidence, {}, host.new_cause(), acted=True)
+
+    def left(self, client: str) -> None:
+        """A client is not here any more."""
+        now = self._at.work.now
+        lease = self._at.arbiter.over(client, now)
+        if lease is not None:
+            self._end_of(client, lease, "carried out")
+        for host in self._awake:
+            host.module.left(client, now)
+
+    def arriving(self, client: str) -> None:
+        """A client is being moved here."""
+        self._at.arbiter.arriving(client, self._at.work.now)
+
+    def arrived(self, client: str) -> None:
+        """It is here."""
+        self._at.arbiter.arrived(client, self._at.work.now)
+        for host in self._awake:
+            host.module.arrived(client, self._at.work.now)
 
     def neighbours_changed(self, now: float) -> None:
         for host in self._awake:

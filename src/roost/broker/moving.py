@@ -135,6 +135,7 @@ class Move:
         client.naming.new_session()
         self.target = Attachment(client, client.home.number + 1, Address(redirect.address))
         self.target.deliveries = "held"
+        self.target.cause = redirect.cause
         self.target.dial()
         client.command(SetTimer(TIMER, client.config.move_timeout_s))
 

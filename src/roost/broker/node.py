@@ -78,6 +78,8 @@ class Node:
         neighbourhood: Neighbourhood,
         interests: Interests,
         place: Callable[[str], Address | None],
+        arriving: Callable[[str], None] = lambda _: None,
+        left: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Whom links and sessions concern."""
         config, work, flow, peers = self.config, self.work, self.flow, self.peers
@@ -85,7 +87,16 @@ class Node:
             config, self.identity, work, self.links, peers, flow, self.pausing, neighbourhood
         )
         self.hosted = Sessions(
-            config, work, self.sessions, peers, flow, self.pausing, interests, place
+            config,
+            work,
+            self.sessions,
+            peers,
+            flow,
+            self.pausing,
+            interests,
+            place,
+            arriving=arriving,
+            left=left,
         )
 
     def listen(

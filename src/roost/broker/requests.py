@@ -8,12 +8,12 @@ transaction as the event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from roost.broker.commands import Report
 from roost.broker.config import BrokerConfig
 from roost.broker.draining import HAND_OVER, SETTLE, Draining
-from roost.broker.exchange import ID_MARK_BYTES, Exchange
+from roost.broker.exchange import Exchange
 from roost.broker.hops import Entry, Link, Session
 from roost.broker.messages import (
     ASKS_BACK,
@@ -115,17 +115,6 @@ class Requests:
         if not session.leaving:
             session.leaving = True
             self._draining.begin(HAND_OVER, "", session.name, message.cause, ahead=message.ahead)
-
-    def leave(self, names: Sequence[str], cause: str) -> Mapping[str, tuple[str, ...]]:
-        """What these sessions have subscribed to is in effect where they go: for neighbours to withdraw."""
-        going: dict[str, tuple[str, ...]] = {}
-        room = self._config.delivery_ids_bytes_max
-        for session in [self._sessions[name] for name in names if name in self._sessions]:
-            room -= sum(len(id_.encode()) + ID_MARK_BYTES for id_ in session.subscriptions)
-            if room >= 0:  # else their ids may not fit into a frame, and they go with the session
-                for neighbour, ids in self._router.keep_here(session, cause).items():
-                    going[neighbour] = (*going.get(neighbour, ()), *ids)
-        return going
 
     def settles(self, session: Session, message: Settle) -> None:
         links = self._links.values()

@@ -27,7 +27,7 @@ from msgspec import Struct
 from roost.broker.demands import meets
 from roost.broker.hops import Entry, Hop, Link
 from roost.broker.journal import Journal
-from roost.broker.messages import ASKS_BACK, Message, Subscribe, Unsubscribe
+from roost.broker.messages import Message, Subscribe, Unsubscribe
 from roost.broker.spares import Kind, Spares
 from roost.language import Advertisement, Event, Interest, Subscription
 from roost.matching import Index
@@ -213,34 +213,6 @@ class Flooding:
             self._spares.drop("sub", id_, hop, 0)
             self._drop_second(hop, id_)
 
-    def keep_here(self, hop: Hop, cause: str) -> dict[str, tuple[str, ...]]:
-        """The subscriptions of a hop are to attract nothing any more; what comes anyway is still for them.
-
-        For each neighbour: what it has to withdraw, when nothing is on the way any more.
-        """
-        entries = [entry for entry in hop.subscriptions.values() if not entry.here_only]
-        for entry in entries:
-            entry.here_only = True
-            self._note_subscription(entry)
-        going: dict[str, tuple[str, ...]] = {}
-        for link in self._links.values():
-            told = link.subscriptions_told
-            if link.version >= ASKS_BACK:  # others would withdraw it too early
-                withheld: list[str] = []
-                ours = [e for e in entries if e.handle in told]
-                self._say_subscriptions(link, [], ours, cause, withheld)
-                going[link.name] = tuple(withheld)
-        return going
-
-    def _is_for(self, entry: Entry, link: Link) -> bool:
-        """Whether a neighbour may have to be told of a subscription."""
-        return not entry.here_only and self.passes(entry.hop, link)
-
-    def _note_subscription(self, entry: Entry) -> None:
-        if self._journal is not None:
-            record = (*entry.hop.key, entry.interest, int(entry.here_only))
-            self._journal.put("sub", entry.id, value=record)
-
     def _keep_second(self, hop: Hop, id_: str, subscription: Subscription) -> None:
         """It came from a second side. Until one of them is withdrawn, events go to both.
 
@@ -263,7 +235,8 @@ class Flooding:
         self.subscriptions[id_] = hop.subscriptions[id_] = entry
         self._index.add(entry.handle, subscription)
         self._wanted_more(entry)
-        self._note_subscription(entry)
+        if self._journal is not None:
+            self._journal.put("sub", id_, value=(*hop.key, subscription, 0))
         return entry
 
     def _remove_subscriptions(self, entries: Sequence[Entry], cause: str) -> None:
@@ -292,9 +265,7 @@ class Flooding:
         add: Sequence[Entry],
         remove: Sequence[Entry],
         cause: str,
-        withheld: list[str] | None = None,
     ) -> None:
-        """With a list, withdrawals are not said but put there."""
         if not add and not remove:
             return
         announce, withdraw = link.subscriptions_told.change(
@@ -307,10 +278,7 @@ class Flooding:
             if self._journal is not None:
                 self._journal.put("told", link.name, "sub", entry.id, value=True)
         for entry in (entries[handle] for handle in withdraw):
-            if withheld is None:
-                self._tell(link, Unsubscribe(entry.id, cause))
-            else:
-                withheld.append(entry.id)
+            self._tell(link, Unsubscribe(entry.id, cause))
             if self._journal is not None:
                 self._journal.delete("told", link.name, "sub", entry.id)
 
@@ -399,7 +367,7 @@ class Flooding:
         concerned = [
             e
             for e in self.subscriptions.values()
-            if self._is_for(e, link) and self._concerns(link, e.interest)
+            if self.passes(e.hop, link) and self._concerns(link, e.interest)
         ]
         self._say_subscriptions(link, concerned, [], cause)
 
@@ -439,7 +407,7 @@ class Flooding:
     def restore_entry(self, hop: Hop, id_: str, interest: Interest, announcement: int) -> None:
         """An entry that the store holds; nobody is told."""
         if isinstance(interest, Subscription):
-            self._add_subscription(hop, id_, interest).here_only = bool(announcement)
+            self._add_subscription(hop, id_, interest)
         else:
             assert isinstance(interest, Advertisement)
             self._add_advertisement(hop, id_, interest, announcement)
@@ -468,7 +436,7 @@ class Flooding:
         followers = [
             e
             for e in self.subscriptions.values()
-            if self._is_for(e, link)
+            if self.passes(e.hop, link)
             and e.handle not in link.subscriptions_told
             and self._concerns(link, e.interest)
         ]

@@ -66,6 +66,9 @@ class Sessions:
         pausing: Pausing,
         router: Interests,
         place: Callable[[str], Address | None],
+        *,
+        arriving: Callable[[str], None],
+        left: Callable[[str], None],
     ) -> None:
         self._config = config
         self._work = work
@@ -75,6 +78,8 @@ class Sessions:
         self._pausing = pausing
         self._router = router
         self._place = place
+        self._arriving = arriving  # a client is moved here
+        self._left = left  # a client has no session here any more
         self.quotas = Quotas(config)
         self.store_is_full = False
         self.unheard = 0  # deliveries that nobody waits for any more, or that did not fit
@@ -127,6 +132,8 @@ class Sessions:
                 owner=owner_of(greeting.client, permission),
             )
             is_new = greeting.version >= ASKS_BACK
+            if greeting.cause:
+                self._arriving(greeting.client)
         session.version = greeting.version
         self._peers.own(session, connection)
         self._work.command(CancelTimer(f"{TIMER}:{session.name}"))
@@ -286,6 +293,8 @@ class Sessions:
         session.forget()
         self._work.command(CancelTimer(f"{TIMER}:{session.name}"))
         self._peers.disown(session, reason)
+        if not any(other.client == session.client for other in self._sessions.values()):
+            self._left(session.client)
 
     def is_deaf(self, session: Session) -> bool:
         """Whether it asks, and doesn't listen to the answers: it is over then.

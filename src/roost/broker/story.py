@@ -16,6 +16,7 @@ from roost.broker.commands import Record
 from roost.broker.messages import (
     Advertise,
     Answer,
+    Arrived,
     Delivery,
     DrainEcho,
     EndSession,
@@ -115,8 +116,7 @@ def describe(message: Message) -> tuple[str, str, str, str]:
         case Unadvertise():
             return "unadvertise", message.id, message.id, message.cause
         case Marker():
-            going = f", to withdraw {', '.join(message.withdraws)}" if message.withdraws else ""
-            return "mark", message.id, message.id + going, message.cause
+            return "mark", message.id, message.id, message.cause
         case MarkerEcho() | DrainEcho():
             return "echo", message.id, message.id, message.cause
         case Inquiry():
@@ -145,6 +145,8 @@ def describe(message: Message) -> tuple[str, str, str, str]:
             return "note", message.module, message.module, message.cause
         case Probe():
             return "probe", "", " ".join(message.brokers), ""
+        case Arrived():
+            return "arrived", "", "", message.cause
         case Probed():
             return "probed", "", " ".join(message.brokers), ""
         case Redirect():

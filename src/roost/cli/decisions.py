@@ -185,13 +185,13 @@ def sessions_text(evidence: Mapping[str, Any]) -> str:
 
 
 def what(decision: Decision) -> str:
-    """Move, stay or outcome; of what is only observed, that it is."""
+    """Move, stay, refused, carried out, outcome; of what is only observed, that it is."""
     kind = str(decision["kind"])
     return kind if decision["acted"] or kind != "move" else "would move"
 
 
 def where(decision: Decision) -> str:
-    if decision["kind"] == "move":
+    if decision["kind"] in ("move", "refused", "carried out", "abandoned"):
         return f"{decision['broker']} -> {decision['choice']}"
     return str(decision["broker"])
 
@@ -201,6 +201,10 @@ def why(decision: Decision) -> str:
     evidence = decision["evidence"]
     if decision["kind"] == "outcome":
         return "predicted -> measured, after the move"
+    if "took_s" in evidence and "decision" in evidence:
+        return f"{evidence['decision']}, after {evidence['took_s']:.1f} s"
+    if decision["kind"] == "refused":
+        return f"{evidence['by']} objects: {evidence['why']}"
     return str(evidence.get("worth", {}).get("reason") or evidence.get("why", ""))
 
 

@@ -305,7 +305,15 @@ class Grape(Module):
         if not verdict.pays:
             around.decide("stay", subject, around.broker, evidence=evidence, predicted=predicted)
             return
-        cause = around.decide("move", subject, target, evidence=evidence, predicted=predicted)
+        cause = around.propose(
+            "relocation",
+            "move",
+            subject,
+            target,
+            clients=clients,
+            evidence=evidence,
+            predicted=predicted,
+        )
         if cause is not None:
             address = next(answer.address for answer in answers if answer.broker == target)
             for client in clients:

@@ -233,8 +233,14 @@ class Pop(Module):
             "saving": request.saving,
             "worth": msgspec.to_builtins(verdict),
         }
-        cause = self._around.decide(
-            "move", request.publisher, target, evidence=evidence, predicted=predicted
+        cause = self._around.propose(
+            "relocation",
+            "move",
+            request.publisher,
+            target,
+            clients=(request.publisher,),
+            evidence=evidence,
+            predicted=predicted,
         )
         self._begin_anew(known)
         if cause is not None:

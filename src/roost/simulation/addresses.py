@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roost.broker.names import Address
 
-SCHEME = "sim:"
+SCHEME = "@"
 
 
 def address_of(broker: str) -> Address:

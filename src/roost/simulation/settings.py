@@ -71,6 +71,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     moves_subscribers: bool = False
     # Whether a move has to pay for itself, and the client rests after it. Off: as in the paper.
     moves_must_pay: bool = True
+    # How long nobody moves a client that was moved, whoever wants to.
+    rest_s: FromZero = 0.0
     # Modules of one's own, in every broker: `T federation optimiser ...` says them.
     modules: tuple[Order, ...] = ()
 

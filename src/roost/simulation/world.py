@@ -134,6 +134,7 @@ class World:
             link_outbox_max=settings.link_outbox_max,
             session_outbox_max=settings.session_outbox_max,
             session_outbox_policy=settings.session_outbox_policy,
+            rest_s=settings.rest_s,
         )
         return msgspec.structs.replace(config, **self._config)
 

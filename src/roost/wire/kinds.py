@@ -19,6 +19,7 @@ from roost.broker.messages import (
     Ack,
     Advertise,
     Answer,
+    Arrived,
     Attach,
     Attached,
     AttachRefused,
@@ -85,11 +86,11 @@ UNNUMBERED_TAGS: Final[dict[type[Parcel], int]] = {
 # Fields at the end that came later than the kind itself, so many each time: left out, the last to come first,
 # where they have nothing to say.
 LATER: Final[dict[type[Struct], tuple[int, ...]]] = {
-    Attach: (2,),
+    Attach: (2, 1),
     Attached: (2, 1),
     AttachRefused: (1,),
     LinkHello: (9,),
-    Marker: (2,),
+    Marker: (1,),
     MarkerEcho: (1,),
     HandOver: (1,),
     Settle: (1,),
@@ -128,6 +129,7 @@ MESSAGE_TAGS: Final[dict[type[Message], int]] = {
     Inquiry: 44,
     Wants: 45,
     Answer: 46,
+    Arrived: 48,
     Members: 47,
 }
 KINDS: Final[dict[int, type[Struct]]] = {

@@ -38,7 +38,7 @@ class WatchedWorld(World):
     def told(self, client: SimulatedClient, tell: Tell) -> None:
         """A client tells its application something."""
         if tell.what == "moved":
-            self.moved.append(Moved(self.clock.now, client.name, tell.about, float(tell.reason)))
+            self.moved.append(Moved(self.clock.now, client.name, client.broker, float(tell.reason)))
         super().told(client, tell)
 
 
