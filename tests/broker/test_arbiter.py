@@ -206,3 +206,16 @@ def test_nobody_moves_what_was_not_granted() -> None:
 
     with pytest.raises(InvariantError, match="which it was not granted"):
         federation.have("B1", 0, force)
+
+
+def test_a_move_that_the_client_gives_up_is_recorded_and_may_be_made_again() -> None:
+    federation = Two()
+    federation.have("B1", 0, lambda mover: mover.move("sub", "B9"))
+    federation.advance(61.0)
+    federation.settle()
+    assert federation.clients["sub"].address == "B1"
+    assert federation.kinds() == [("one", "move"), ("one", "abandoned")]
+    federation.advance(30.0)
+    federation.have("B1", 1, lambda mover: mover.move("sub", "B3"))
+    federation.settle()
+    assert federation.clients["sub"].address == "B3"

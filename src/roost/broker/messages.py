@@ -261,7 +261,10 @@ class Redirect(Message, frozen=True):
 
 
 class Arrived(Message, frozen=True):
-    """The client has moved here: its last session is over, and it may be moved again."""
+    """The client is here: it has moved, and its last session is over; or it was to move, and stays.
+
+    It may be moved again.
+    """
 
     cause: str
 

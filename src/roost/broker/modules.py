@@ -414,7 +414,11 @@ class Modules:
         self._at.arbiter.arriving(client, self._at.work.now)
 
     def arrived(self, client: str) -> None:
-        """It is here."""
+        """It is here; or still here, if it was to leave."""
+        lease = self._at.arbiter.over(client, self._at.work.now)
+        if lease is not None:
+            self._end_of(client, lease, "abandoned")
+            return
         self._at.arbiter.arrived(client, self._at.work.now)
         for host in self._awake:
             host.module.arrived(client, self._at.work.now)

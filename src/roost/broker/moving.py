@@ -36,6 +36,7 @@ from msgspec import Struct
 from roost.broker.attachment import Attachment, Owner
 from roost.broker.commands import CancelTimer, SetTimer, Tell
 from roost.broker.messages import (
+    Arrived,
     Attached,
     EndSession,
     HandOver,
@@ -348,4 +349,6 @@ class Move:
         elif self.pauses:
             self._go_on()
         client.move_counts.abandoned += 1
+        if client.home.knows_ahead:
+            client.home.send(Arrived(self._cause))
         client.command(Tell("stays", target.address, reason))

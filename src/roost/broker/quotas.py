@@ -40,6 +40,11 @@ class Quotas:
             self._interests.pop(session.owner, None)
             self._unlooked.pop(session.owner, None)
 
+    def has(self, session: Session) -> bool:
+        """Whether its user has another session of the same client."""
+        others = self._sessions.get(session.owner, ())
+        return any(other.client == session.client for other in others if other is not session)
+
     def objection_to_session(self, client: str, permission: Permission | None) -> str:
         """To one more session."""
         if _is_privileged(permission):

@@ -293,7 +293,7 @@ class Sessions:
         session.forget()
         self._work.command(CancelTimer(f"{TIMER}:{session.name}"))
         self._peers.disown(session, reason)
-        if not any(other.client == session.client for other in self._sessions.values()):
+        if not self.quotas.has(session):
             self._left(session.client)
 
     def is_deaf(self, session: Session) -> bool:
