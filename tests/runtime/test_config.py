@@ -71,7 +71,7 @@ def test_every_setting_is_documented_under_its_reason() -> None:
 def test_the_machine_of_the_broker_gets_all_its_settings() -> None:
     made = {"broker", "incarnation", "durable", "secured", "store_full_policy", "subscriptions_max"}
     made |= {"user_sessions_max", "user_subscriptions_max", "user_kept_bytes_max", "answers_max"}
-    made |= {"version", "members", "delivery_ids_bytes_max"}
+    made |= {"version", "members", "delivery_ids_bytes_max", "rest_s", "lease_s"}
     assert set(BrokerConfig.__struct_fields__) - made <= set(BrokerTable.__struct_fields__)
     assert broker_config(ServerConfig(), "i1") == BrokerConfig(
         broker="B0", incarnation="i1", subscriptions_max=LimitsTable().subscriptions_max

@@ -22,15 +22,7 @@ from roost.simulation.world import World
 HOT, COLD = "B1", "B0"
 LEAVING = 20
 UNTIL_S = 400.0
-
-
-@pytest.fixture
-def overloaded() -> World:
-    workload = parse_workload(write_workload(local(seed=1)), "local", None)
-    world = World(workload.settings, workload.statements, seed=1)
-    world.run(UNTIL_S)
-    assert queue(world) > 1_000
-    return world
+LINKS = 4
 
 
 def queue(world: World) -> int:
@@ -52,12 +44,38 @@ def stages(world: World, clients: list[str]) -> Counter[str]:
     return Counter("over" if move is None else move.stage for move in moves)
 
 
-def test_all_have_joined_within_5_s_and_finish_when_the_queue_is_empty(overloaded: World) -> None:
-    world = overloaded
+@pytest.fixture
+def markers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How many were sent, and how many echoes."""
+    sent: Counter[str] = Counter()
+    original = Life._send
+
+    def send(self: Life, connection: int, parcel: Parcel) -> None:
+        message = parcel.message if isinstance(parcel, Frame) else parcel
+        if isinstance(message, Marker | MarkerEcho | DrainEcho):
+            sent[type(message).__name__] += 1
+        original(self, connection, parcel)
+
+    monkeypatch.setattr(Life, "_send", send)
+    return sent
+
+
+def test_all_have_joined_within_5_s_and_finish_when_the_queue_is_empty(
+    markers: Counter[str],
+) -> None:
+    workload = parse_workload(write_workload(local(seed=1)), "local", None)
+    world = World(workload.settings, workload.statements, seed=1)
+    world.run(UNTIL_S)
+    assert queue(world) > 1_000
     gone = leave(world, LEAVING)
+    markers.clear()
     world.run(UNTIL_S + 5.0)
     assert stages(world, gone) == {"handing": LEAVING}
     assert queue(world) > 1_000
+    # Alone each would cost 4 links a marker and its echo, to settle and to hand over. The first goes alone,
+    # the others together behind it.
+    assert markers["Marker"] <= 2 * 2 * LINKS
+    assert markers["MarkerEcho"] <= 2 * LINKS
     world.workload_is_over = True
     for client in world.clients.values():
         client.stop()
@@ -69,25 +87,3 @@ def test_all_have_joined_within_5_s_and_finish_when_the_queue_is_empty(overloade
     assert {world.clients[name].broker for name in gone} == {COLD}
     assert sum(world.clients[name].machine.move_counts.finished for name in gone) == LEAVING
     assert check(world, rested=rest(world), must_rest=True).clean
-
-
-def test_those_who_leave_together_share_their_markers(
-    overloaded: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Alone each would cost 16 of these on the 4 links: a marker and its echo, to settle and to hand over."""
-    sent: Counter[str] = Counter()
-    original = Life._send
-
-    def send(self: Life, connection: int, parcel: Parcel) -> None:
-        message = parcel.message if isinstance(parcel, Frame) else parcel
-        if isinstance(message, Marker | MarkerEcho | DrainEcho):
-            sent[type(message).__name__] += 1
-        original(self, connection, parcel)
-
-    monkeypatch.setattr(Life, "_send", send)
-    leave(overloaded, LEAVING)
-    overloaded.run(UNTIL_S + 5.0)
-    links = 4
-    # The first of them goes alone, the others together behind it.
-    assert sent["Marker"] <= 2 * 2 * links
-    assert sent["MarkerEcho"] <= 2 * links

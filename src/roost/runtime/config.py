@@ -382,6 +382,13 @@ class OptimisersTable(Table, frozen=True, kw_only=True):
             " is that of a class, or what its package calls it. The state is off, observing or acting."
         ),
     ] = {}
+    rest_s: Annotated[
+        Seconds,
+        why("How long nobody moves a client that was moved, whichever optimiser wants to."),
+    ] = 10.0
+    lease_s: Annotated[
+        SomeSeconds, why("How long a move that was granted may take before it counts as abandoned.")
+    ] = 120.0
 
 
 class LogTable(Table, frozen=True, kw_only=True):
@@ -475,6 +482,8 @@ def broker_config(server: ServerConfig, incarnation: str) -> BrokerConfig:
             filter(None, (quotas.kept_bytes, server.store.retained_bytes_max // 4)), default=0
         ),
         answers_max=quotas.answers,
+        rest_s=server.optimisers.rest_s,
+        lease_s=server.optimisers.lease_s,
         **{name: getattr(table, name) for name in same},
     )
 
