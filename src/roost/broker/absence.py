@@ -92,6 +92,7 @@ class Absence:
         self._grace_s = grace_s
         self._greedy_links: list[Link] = []
         self._questions: list[Question] = []
+        self._holds = False  # while a link is moved
         # Neighbours that were told of advertisements, and that no inquiry has followed for.
         self.due: dict[Link, None] = {}
 
@@ -168,7 +169,7 @@ class Absence:
     def _path(self, link: Link) -> tuple[str, ...]:
         """The way from here to somebody who wants everything, other than that neighbour."""
         for other in self._greedy_links:
-            if other is not link:
+            if other is not link and other is not link.follows and other.follows is not link:
                 return (self._here, *other.wants_path)
         return ()
 
@@ -240,13 +241,36 @@ class Absence:
         self._questions.append(Question(link, message.number, message.cause, waiting))
         self._answer_those_who_can_be()
 
+    def hold(self) -> None:
+        """A link is about to be moved: what neighbours are presumed to want, they are until it has been."""
+        self._holds = True
+
+    def release(self) -> None:
+        """Those who are behind a neighbour now may have been behind another when the question came."""
+        self._holds = False
+        for question in self._questions:
+            for link in self._links.values():
+                if link is not question.asker and not link.away and link.announced > link.answered:
+                    question.waiting[link] = link.announced
+        self.due.update(
+            (link, None) for link in self._links.values() if link.announced > link.inquired
+        )
+        self._changed("a link has moved")
+        self._answer_those_who_can_be()
+
+    def in_use(self, link: Link) -> None:
+        """It was on standby, and has been told all there is: it wants what it has said."""
+        if link.greeted:
+            link.away = False
+            self._command(CancelTimer(f"{TIMER}:{link.name}"))
+
     def _wait_no_more(self, link: Link) -> None:
         for question in self._questions:
             question.waiting.pop(link, None)
         self._answer_those_who_can_be()
 
     def _answer_those_who_can_be(self) -> None:
-        if not self._questions:
+        if not self._questions or self._holds:
             return
         ready = [q for q in self._questions if not q.waiting]
         self._questions = [q for q in self._questions if q.waiting]

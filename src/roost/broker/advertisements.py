@@ -47,7 +47,9 @@ class AdvertisementBased(Flooding):
         return "" if self.offered(hop, event) else "no advertisement of this client covers it"
 
     def _concerns(self, link: Link, subscription: Interest) -> bool:
-        return link.advertises.any_overlapping(subscription)
+        if link.advertises.any_overlapping(subscription):
+            return True
+        return link.follows is not None and link.follows.advertises.any_overlapping(subscription)
 
     def _wanted_more(self, entry: Entry) -> None:
         self._wanted.add(entry.handle, entry.interest)
@@ -58,7 +60,7 @@ class AdvertisementBased(Flooding):
     def _advertised(self, entry: Entry, cause: str) -> None:
         hop = entry.hop
         for link in self._links.values():
-            if self.passes(hop, link):
+            if self._is_told(hop, link):
                 self._say_advertisements(link, [entry], [], cause)
         if isinstance(hop, Link):
             assert isinstance(entry.interest, Advertisement)
@@ -78,7 +80,7 @@ class AdvertisementBased(Flooding):
         follow = [
             entries[handle]
             for handle in self._wanted.overlapping(advertisement)
-            if self.passes(entries[handle].hop, link) and handle not in told
+            if self._is_told(entries[handle].hop, link) and handle not in told
         ]
         self._say_subscriptions(link, follow, [], cause)
 
@@ -90,9 +92,24 @@ class AdvertisementBased(Flooding):
         recalled = [
             entries[handle]
             for handle in concerned
-            if handle in told and not link.advertises.any_overlapping(entries[handle].interest)
+            if handle in told and not self._concerns(link, entries[handle].interest)
         ]
         self._say_subscriptions(link, [], recalled, cause)
+
+    def _change_hop(self, entry: Entry, hop: Hop, announcement: int, cause: str) -> None:
+        assert isinstance(entry.interest, Advertisement)
+        old = entry.hop
+        super()._change_hop(entry, hop, announcement, cause)
+        for link in self._links.values():
+            told, wanted = entry.handle in link.advertisements_told, self._is_told(hop, link)
+            if wanted != told:
+                change = ([entry], []) if wanted else ([], [entry])
+                self._say_advertisements(link, *change, cause)
+        # Subscriptions go where it comes from now, ahead of being recalled from where it came.
+        if isinstance(hop, Link):
+            self._follow(hop, entry.interest, cause)
+        if isinstance(old, Link):
+            self._recall(old, [entry], cause)
 
     @property
     def expected_entries(self) -> int:
@@ -189,7 +206,7 @@ class AdvertisementBased(Flooding):
                 self._journal.put("told", link.name, "adv", entry.id, value=record)
         for entry in (entries[handle] for handle in withdraw):
             announcement = link.announcements.pop(entry.id)
-            if entry is not known:
+            if entry is not known and not link.closing:
                 self._tell(link, Unadvertise(entry.id, cause, announcement))
             if self._journal is not None:
                 self._journal.delete("told", link.name, "adv", entry.id)
@@ -216,9 +233,25 @@ class AdvertisementBased(Flooding):
     # --- hops that come and go ----------------------------------------------------------------------
 
     def introduce(self, link: Link, cause: str) -> None:
-        known = [e for e in self.advertisements.values() if self.passes(e.hop, link)]
-        self._say_advertisements(link, known, [], cause)
-        super().introduce(link, cause)
+        self.reconcile(link, cause)
+
+    def reconcile(self, link: Link, cause: str) -> None:
+        told, entries = link.advertisements_told, self._advertisement_handles.entries
+        wanted = {e.handle: e for e in self.advertisements.values() if self._is_told(e.hop, link)}
+        lacks = [entry for handle, entry in wanted.items() if handle not in told]
+        void = [entries[handle] for handle in told.candidates() if handle not in wanted]
+        self._say_advertisements(link, lacks, void, cause)
+        super().reconcile(link, cause)
+
+    def succeed(self, old: Link, new: Link) -> None:
+        if old.presumed:
+            moved = [entry for entries in old.presumed.values() for entry in entries]
+            old.presumed.clear()
+            for entry in moved:
+                entry.hop = new
+            new.announced = new.number
+            new.presumed.setdefault(new.announced, []).extend(moved)
+            self._announced(new)
 
     def restore_next(self, id_: str, hop: Hop, announcement: int) -> None:
         """An advertisement that was about to come from there; nobody is told."""
@@ -242,6 +275,6 @@ class AdvertisementBased(Flooding):
         rest = [
             e
             for e in self.advertisements.values()
-            if self.passes(e.hop, link) and e.handle not in link.advertisements_told
+            if self._is_told(e.hop, link) and e.handle not in link.advertisements_told
         ]
         link.advertisements_told.change([(e.handle, e.interest) for e in rest])

@@ -47,6 +47,7 @@ class OpenLink(Command, frozen=True):
     """Connect to a broker: `LinkOpened` or `LinkRefused`."""
 
     broker: str
+    address: str = ""  # where it is found, for a driver that has not been told
 
 
 class Close(Command, frozen=True):
@@ -100,6 +101,12 @@ class Record(Command, frozen=True):
     """Keep a decision in the trace."""
 
     decision: Decision
+
+
+class Rewired(Command, frozen=True):
+    """A link has moved (see `rewiring`): the mover is a neighbour of the anchor now, not of the middle."""
+
+    brokers: tuple[str, ...]  # the middle, the mover and the anchor
 
 
 class Report(Command, frozen=True):

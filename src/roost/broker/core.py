@@ -5,9 +5,10 @@ has to be told what for that; and *modules*, which watch and rearrange. Here the
 with what it uses of the others, and what happens is given to whoever it concerns:
 
     events     connections, parcels, timers                 node
-               links, sessions, redirections of an operator node, requests
+               links, sessions, redirections of an operator node, requests, rewirings
                load, modules                                modules
-    messages   of neighbours                                router, draining, migrating, absence, membership
+    messages   of neighbours                                router, draining, migrating, absence, membership,
+                                                            rewirings
                of clients                                   requests, migrating
 
 Publications take the exchange, from wherever they come.
@@ -53,6 +54,7 @@ from roost.broker.messages import (
     Paused,
     Probed,
     Publication,
+    Rewire,
     Settle,
     Subscribe,
     Unadvertise,
@@ -65,6 +67,8 @@ from roost.broker.modules import Modules, Premises
 from roost.broker.names import Address
 from roost.broker.node import Listeners, Node
 from roost.broker.requests import Requests
+from roost.broker.rewiring import TIMER as REWIRE
+from roost.broker.rewiring import Rewirings
 from roost.broker.router import Flooding
 from roost.broker.routers import router_of
 
@@ -86,7 +90,9 @@ class Broker:
         )
         self.migrating: Migrating | None = None
         if isinstance(self.router, AdvertisementBased):
-            self.migrating = Migrating(config.broker, self.router, tell)
+            self.migrating = Migrating(
+                config.broker, self.router, tell, locked=lambda: self.rewirings.locked
+            )
         self.draining = Draining(
             links,
             node.identity,
@@ -132,6 +138,7 @@ class Broker:
             absence=self.absence,
             membership=self.membership,
             modules=self.modules,
+            rewirings=lambda: self.rewirings,
         )
         node.host(
             neighbourhood=self.federation,
@@ -149,6 +156,19 @@ class Broker:
             node.hosted,
             self.modules,
             self.absence.give_up,
+        )
+        self.rewirings = Rewirings(
+            node.identity,
+            work,
+            links,
+            tell,
+            linked=node.linked,
+            flow=node.flow,
+            router=self.router,
+            exchange=self.exchange,
+            draining=self.draining,
+            absence=self.absence,
+            membership=self.membership,
         )
         self.requests = Requests(
             config,
@@ -208,6 +228,9 @@ class Broker:
             ev.LinkRefused: node.linked.refused,
             ev.LinkAdded: node.linked.added,
             ev.LinkRemoved: node.linked.removed,
+            ev.RewiringRequested: lambda event: self.rewirings.begin(
+                event.mover, event.anchor, event.cause
+            ),
             ev.ClientRedirected: lambda event: self._redirect(
                 event.client, event.address, event.cause
             ),
@@ -225,11 +248,13 @@ class Broker:
         kind, _, name = event.name.partition(":")
         if kind == ABSENCE:
             self.absence.timer(name)
+        elif kind == REWIRE:
+            self.rewirings.timer()
         elif not self.node.timer(kind, name):
             self.modules.timer(name, self._work.now)
 
     def _started(self, event: ev.Started) -> None:
-        restoring.restore(event.records, self.node, self.router, self.draining)
+        restoring.restore(event.records, self.node, self.router, self.draining, self.rewirings)
         self.federation.start(self.links)
         self.node.start()
         self.modules.start(self._work.now)
@@ -273,6 +298,7 @@ class Broker:
             Marker: self.draining.marker,
             MarkerEcho: self._echo,
             DrainEcho: self.draining.echo,
+            Rewire: self.rewirings.hear,
             Note: lambda link, note: self.modules.told(link, note, self._work.now),
         }
         if self.migrating is not None:

@@ -26,13 +26,18 @@ new one gets, so what comes there later is no earlier. Links that heal bring wha
                              there, and nothing is missed (see `absence`)
 
 The echo says who was excused, here and further away.
+
+**While a link is moved** (`rewiring`), what a marker would prove of the three brokers may be untrue by the
+time that its echo is back. One that comes meanwhile is held, and answered when the move is over; that answer,
+and those of all markers that were under way here, say that another has to be sent (`again`), from where it
+began.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from roost.broker.commands import StoreKey
@@ -76,6 +81,7 @@ class Drain(Struct, frozen=True):
     waiting: tuple[str, ...]
     missing: tuple[str, ...] = ()  # who was excused
     ahead: bool = False
+    again: bool = False  # it proves nothing
 
 
 class Draining:
@@ -104,6 +110,7 @@ class Draining:
             str, tuple[str, list[Request]]
         ] = {}  # purpose -> the marker's id, and for whom
         self._gathering: dict[str, list[Request]] = {}
+        self._holds = False  # while a link is moved
 
     def __len__(self) -> int:
         return len(self._drains)
@@ -154,11 +161,27 @@ class Draining:
         )
         self._journal.put("shared", purpose, value=record)
 
+    def hold(self) -> None:
+        """A link is about to be moved: what is under way proves nothing, and nothing new is begun."""
+        self._holds = True
+        for drain in list(self._drains.values()):
+            self._keep(replace(drain, again=True))
+
+    def release(self) -> None:
+        """It is where it belongs."""
+        self._holds = False
+        for drain in list(self._drains.values()):
+            if not drain.waiting and drain.id in self._drains:
+                self._finish_if_heard(drain)
+
     def marker(self, link: Link, marker: Marker) -> None:
         if marker.id in self._drains:
             # It is under way here, or has begun here: links were moved while it travelled. Whoever sent it
             # a second way has nobody behind us to wait for.
-            self._echo(marker.id, marker.cause, link.name)
+            self._echo(Drain(marker.id, marker.cause, link.name, ()))
+            return
+        if self._holds:
+            self._keep(Drain(marker.id, marker.cause, link.name, (), (), marker.ahead, again=True))
             return
         others, missing = self._neighbours(marker.id)
         others = tuple(name for name in others if name != link.name)
@@ -173,7 +196,8 @@ class Draining:
     def echo(self, link: Link, echo: MarkerEcho | DrainEcho) -> None:
         drain = self._drains.get(echo.id)
         if drain is not None:
-            self._heard(drain, link.name, () if isinstance(echo, DrainEcho) else echo.missing)
+            missing = () if isinstance(echo, DrainEcho) else echo.missing
+            self._heard(drain, link.name, missing, again=echo.again)
 
     def excuse(self, link: Link) -> None:
         """It is away for too long to be waited for."""
@@ -204,7 +228,7 @@ class Draining:
         records: Mapping[StoreKey, tuple[str, str, tuple[str, ...]]],
         shared: Mapping[StoreKey, tuple[str, list[list[str]], list[list[str]]]],
     ) -> None:
-        """Records of an earlier version end before `missing`, or before `ahead`."""
+        """Records of an earlier version end before `missing`, `ahead` or `again`."""
         self._begun = begun
         for (id_,), record in records.items():
             self._drains[str(id_)] = Drain(str(id_), *record)
@@ -214,6 +238,9 @@ class Draining:
                 self._gathering[str(purpose)] = [Request(*each) for each in next_]
 
     def _spread(self, drain: Drain) -> None:
+        if self._holds:
+            self._keep(replace(drain, waiting=(), missing=(), again=True))
+            return
         self._keep(drain)
         for name in drain.waiting:
             self._send(self._links[name], drain)
@@ -224,20 +251,23 @@ class Draining:
         ahead = drain.ahead and link.version >= ASKS_BACK
         self._tell(link, Marker(drain.id, drain.cause, ahead))
 
-    def _heard(self, drain: Drain, name: str, missing: tuple[str, ...] = ()) -> None:
+    def _heard(
+        self, drain: Drain, name: str, missing: tuple[str, ...] = (), *, again: bool = False
+    ) -> None:
         waiting = tuple(other for other in drain.waiting if other != name)
         # Behind a star of brokers that are away there may be many: enough to say that, and some of whom.
         missing = (*drain.missing, *missing)[:MISSING_MAX]
-        drain = replace(drain, waiting=waiting, missing=missing)
+        again = again or drain.again
+        drain = replace(drain, waiting=waiting, missing=missing, again=again)
         self._keep(drain)
         self._finish_if_heard(drain)
 
     def _finish_if_heard(self, drain: Drain) -> None:
-        if drain.waiting:
+        if drain.waiting or self._holds:
             return
         self._forget(drain)
         if drain.parent:
-            self._echo(drain.id, drain.cause, drain.parent, drain.missing)
+            self._echo(drain)
         else:
             self._is_drained(drain)
 
@@ -245,9 +275,15 @@ class Draining:
         purpose, argument, session = read_marker_id(drain.id)
         id_, asked = self._shared.get(purpose, ("", []))
         if id_ != drain.id:
-            self._drained(purpose, argument, session, drain.missing)
+            if drain.again:
+                self.begin(purpose, argument, session, drain.cause)
+            else:
+                self._drained(purpose, argument, session, drain.missing)
             return
         del self._shared[purpose]
+        if drain.again:
+            self._gathering[purpose] = [*asked, *self._gathering.get(purpose, ())]
+            asked = []
         if purpose in self._gathering:
             self._begin_shared(purpose, drain.cause)
         else:
@@ -255,17 +291,18 @@ class Draining:
         for request in asked:
             self._drained(purpose, request.argument, request.session, drain.missing)
 
-    def _echo(self, id_: str, cause: str, to: str, missing: tuple[str, ...] = ()) -> None:
-        link = self._links[to]
-        if read_marker_id(id_)[0] == HAND_OVER:
-            self._tell(link, DrainEcho(id_, cause))
+    def _echo(self, drain: Drain) -> None:
+        link = self._links[drain.parent]
+        if read_marker_id(drain.id)[0] == HAND_OVER:
+            self._tell(link, DrainEcho(drain.id, drain.cause, drain.again))
         else:
-            self._tell(link, MarkerEcho(id_, cause, missing if link.version >= ASKS_BACK else ()))
+            missing = drain.missing if link.version >= ASKS_BACK else ()
+            self._tell(link, MarkerEcho(drain.id, drain.cause, missing, drain.again))
 
     def _keep(self, drain: Drain) -> None:
         self._drains[drain.id] = drain
         if self._journal is not None:
-            record = (drain.cause, drain.parent, drain.waiting, drain.missing, drain.ahead)
+            _, *record = structs.astuple(drain)
             self._journal.put("drain", drain.id, value=record)
 
     def _forget(self, drain: Drain) -> None:

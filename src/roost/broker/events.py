@@ -102,6 +102,14 @@ class LinkRemoved(Struct, frozen=True, gc=False):
     cause: str
 
 
+class RewiringRequested(Struct, frozen=True, gc=False):
+    """The operator, or an optimiser, wants a neighbour to become one of another neighbour instead."""
+
+    mover: str
+    anchor: str
+    cause: str
+
+
 class ClientRedirected(Struct, frozen=True, gc=False):
     """The operator, or an optimiser, wants a client to move."""
 

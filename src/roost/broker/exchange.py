@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from roost.broker.commands import Deliver, Send
 from roost.broker.config import BrokerConfig
+from roost.broker.detour import Detour
 from roost.broker.flow import Flow
 from roost.broker.hops import Hop, Inside, Link, Session
 from roost.broker.messages import DATA, Delivery, Dropped, Frame, Publication
@@ -61,6 +62,7 @@ class Exchange:
         self._sessions = sessions
         self._modules = modules
         self._give_up = give_up
+        self.detour: Detour | None = None  # while a link is moved
         self._seen: dict[str, int] = {}  # publisher -> its highest sequence number so far
         self.routed = 0  # publications
         self.duplicates = 0  # publications that came a second time
@@ -88,6 +90,8 @@ class Exchange:
 
         router = self._router
         links, local = router.route(publication.event, source)
+        if self.detour is not None:
+            links = self.detour.links(source, links)
         control = publication.priority != DATA
         if router.greedy and not control:
             self._spread(source, links, publication, hops + 1)
@@ -136,13 +140,17 @@ class Exchange:
 
     def _spread(self, source: Hop, links: list[Link], publication: Publication, hops: int) -> None:
         """Add those who may want the event, for all we know; see `absence`."""
-        for link in self._router.greedy:
-            if link in links or not self._router.passes(source, link):
+        detour = self.detour
+        for greedy in self._router.greedy:
+            if not self._router.passes(source, greedy):
                 continue
-            lane = link.channel.data
-            if link.connection is not None:
-                links.append(link)
-            elif lane.sent - lane.acked < self._spare_max:
-                lane.push(publication, hops)  # and holds nobody up, however much it is
-            else:
-                self._give_up(link)  # which makes another list of the greedy
+            for link in (greedy,) if detour is None else detour.links(source, [greedy]):
+                lane = link.channel.data
+                if link in links:
+                    continue
+                if link.connection is not None:
+                    links.append(link)
+                elif lane.sent - lane.acked < self._spare_max:
+                    lane.push(publication, hops)  # and holds nobody up, however much it is
+                else:
+                    self._give_up(link)  # which makes another list of the greedy

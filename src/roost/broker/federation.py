@@ -11,6 +11,7 @@ from roost.broker.identity import Identity
 from roost.broker.membership import Membership
 from roost.broker.messages import Advertise, Frame, Message, Unadvertise
 from roost.broker.modules import Modules
+from roost.broker.rewiring import Rewirings
 from roost.broker.router import Flooding
 from roost.broker.work import Work
 from roost.language import Advertisement, Filter
@@ -32,6 +33,7 @@ class Federation:
         absence: Absence,
         membership: Membership,
         modules: Modules,
+        rewirings: Callable[[], Rewirings],
     ) -> None:
         self._identity = identity
         self._work = work
@@ -41,6 +43,7 @@ class Federation:
         self._absence = absence
         self._membership = membership
         self._modules = modules
+        self._rewirings = rewirings
 
     def objection_to(self, link: Link) -> str:
         return self._membership.objection_to(link)
@@ -62,6 +65,7 @@ class Federation:
         self._router.untell(link)
         self._absence.gone(link)
         self._membership.gone(link)
+        self._rewirings().removed(link)
         self._modules.neighbours_changed(self._work.now)
 
     def greeted(self, link: Link) -> None:
@@ -69,6 +73,10 @@ class Federation:
             self._absence.away(link, self._work.now)
         self._absence.greeted(link)
         self._membership.greeted(link)
+        self._rewirings().greeted(link)
+
+    def turned_away(self, link: Link) -> None:
+        self._rewirings().turned_away(link)
 
     def lost(self, link: Link) -> None:
         self._absence.away(link, self._work.now)
@@ -94,3 +102,4 @@ class Federation:
                 self._tell(link, frame.message, frame.hops)
             self._tell(link, Unadvertise(id_, cause, number), 0)
         self._draining.again(link)
+        self._rewirings().begun_anew(link)

@@ -117,8 +117,8 @@ class Flow:
         """Hand out the next few messages, and open the peer if they were the last."""
         if peer.connection is None or peer.open or peer.congested:
             return
-        if isinstance(peer, Link) and not peer.greeted:
-            return  # there is no telling yet what it lacks
+        if isinstance(peer, Link) and (not peer.greeted or peer.withheld):
+            return  # there is no telling yet what it lacks, or it is not to have it yet
         lane = peer.channel.data
         first = max(peer.released, lane.acked)
         for frame in islice(lane.outbox, first - lane.acked, first - lane.acked + AT_A_TIME):

@@ -104,8 +104,10 @@ class Link(Peer):
         "before",
         "behind",
         "blocks",
+        "closing",
         "dials",
         "excused",
+        "follows",
         "gave_up",
         "greeted",
         "greeted_at",
@@ -118,9 +120,11 @@ class Link(Peer):
         "peer_life",
         "presumed",
         "speaks",
+        "standby",
         "subscriptions_told",
         "told_path",
         "wants_path",
+        "withheld",
     )
 
     kind = "link"
@@ -137,7 +141,7 @@ class Link(Peer):
         super().__init__(name)
         self._journal = journal
         self.dials = dials  # whether it is on us to connect
-        self.address = Address("")  # where clients find it, if it has said so
+        self.address = Address("")  # where it is found, if it or somebody else has said so
         self.attempts = 0  # in vain, since it was last open
         self.greeted = False  # the neighbour has greeted back on this connection: it is open
         self.peer_incarnation = ""
@@ -148,6 +152,11 @@ class Link(Peer):
         self.joined = False  # it has said who is behind it:
         self.behind: dict[str, None] = {}
         self.greeted_at = 0.0  # when the link came up, the last time
+        # Of `rewiring`: it is not in use yet, or no longer; ...
+        self.standby = False
+        self.withheld = False  # ... events wait, until the neighbour says that it may have them
+        self.closing = False  # nothing more is told
+        self.follows: Link | None = None  # it is told what concerns that one, too
         # Of `absence`: see there.
         self.away = True
         self.away_since = 0.0
@@ -175,7 +184,13 @@ class Link(Peer):
     def keep(self) -> None:
         """Its record, for the store."""
         if self._journal is not None:
-            record = (self.dials, self.peer_incarnation, self.peer_life, self.number_base)
+            record = (
+                self.dials,
+                self.peer_incarnation,
+                self.peer_life,
+                self.number_base,
+                self.address,
+            )
             self._journal.put("link", self.name, value=record)
 
     @property
@@ -186,7 +201,7 @@ class Link(Peer):
     @property
     def greedy(self) -> bool:
         """Whether it is to get every event, whoever wants it."""
-        return bool(self.wants_path) or (self.away and not self.gave_up)
+        return bool(self.wants_path) or (self.away and not self.gave_up and not self.standby)
 
 
 class Session(Peer):

@@ -55,6 +55,9 @@ PAST_LIVES_MAX = 16
 # Said in place of what has lost its meaning: a note for a module that there is not.
 VOID = Note("", b"", "the link has begun anew", behind=True)
 TIMER = "dial"
+# Reasons to hang up.
+OVER = "no longer neighbours"
+IS_NO_NEIGHBOUR = "is no neighbour"
 
 
 class Neighbourhood(Protocol):
@@ -77,6 +80,9 @@ class Neighbourhood(Protocol):
 
     def refused(self, link: Link) -> None:
         """It must not be a neighbour just now."""
+
+    def turned_away(self, link: Link) -> None:
+        """It says that we are no neighbours."""
 
     def clear(self, link: Link, cause: str) -> None:
         """One of the two has lost its memory: forget what was told over the link, both ways."""
@@ -113,6 +119,10 @@ class Links:
             return
         link = self.new(event.broker, event.dial)
         link.keep()
+        self.introduce(link)
+
+    def introduce(self, link: Link) -> None:
+        """A new link, which has all that makes it one: tell the neighbour what there is, and dial."""
         self._neighbourhood.added(link)
         self.dial(link)
 
@@ -128,7 +138,7 @@ class Links:
     def dial(self, link: Link) -> None:
         """Connect, if that is on us."""
         if link.dials and link.connection is None:
-            self._work.command(OpenLink(link.name))
+            self._work.command(OpenLink(link.name, link.address))
 
     def timer(self, name: str) -> None:
         link = self._links.get(name)
@@ -137,13 +147,16 @@ class Links:
 
     def removed(self, event: ev.LinkRemoved) -> None:
         link = self._links.get(event.broker)
-        if link is None:
-            return
-        self._peers.disown(link, "no longer neighbours")
+        if link is not None:
+            self.remove(link, event.cause)
+
+    def remove(self, link: Link, cause: str) -> None:
+        """They are neighbours no longer."""
+        self._peers.disown(link, OVER)
         link.greeted = False
         self._work.command(CancelTimer(f"{TIMER}:{link.name}"))
         del self._links[link.name]  # first, so that nobody tells it anything
-        self._neighbourhood.removed(link, event.cause)
+        self._neighbourhood.removed(link, cause)
         link.channel.forget()
         self._pausing.unblock(link)
         if self._work.journal is not None:
@@ -152,7 +165,7 @@ class Links:
     def opened(self, event: ev.LinkOpened) -> None:
         link = self._links.get(event.broker)
         if link is None:
-            self._work.command(Close(event.connection, "no longer neighbours"))
+            self._work.command(Close(event.connection, OVER))
             return
         self._peers.own(link, event.connection)
         self._work.command(Send(event.connection, self._hello(link)))
@@ -165,6 +178,8 @@ class Links:
     def turned_away(self, link: Link, reason: str) -> None:
         """The neighbour that we have dialled does not want to talk to us, or not in these words."""
         if not link.greeted:
+            if IS_NO_NEIGHBOUR in reason:
+                self._neighbourhood.turned_away(link)
             unknown = "protocol version" in reason or LinkHello.__name__ in reason
             link.speaks = PROTOCOL_VERSION_MIN if unknown else self._config.version
             if not unknown:
@@ -179,7 +194,16 @@ class Links:
             self._neighbourhood.lost(link)
         if CIRCLE in reason:  # whichever end has found that
             self._neighbourhood.refused(link)
+        if reason == OVER and link.closing:
+            self._neighbourhood.turned_away(link)
         self.dial_later(link)
+
+    def begin_anew(self, link: Link) -> None:
+        """Nothing that was said on it holds any more, on either side."""
+        link.peer_incarnation = ""
+        link.keep()
+        if link.connection is not None:
+            self._peers.drop(link.connection, "it begins anew")
 
     def close(self, link: Link, reason: str) -> None:
         """It must not be: links form a tree. (It may be tried again: links come and go.)"""
@@ -279,7 +303,7 @@ class Links:
             raise RemoteProtocolError(f"protocol version {hello.version}; {here} speaks {speaks}")
         link = self._links.get(hello.broker)
         if link is None:
-            raise RemoteProtocolError(f"{hello.broker} is no neighbour of {here}")
+            raise RemoteProtocolError(f"{hello.broker} {IS_NO_NEIGHBOUR} of {here}")
         peer = self._peers.on.get(connection)
         if peer is not None and peer is not link:
             raise RemoteProtocolError(f"{hello.broker} answers where {peer.name} was dialled")

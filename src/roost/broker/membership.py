@@ -43,23 +43,38 @@ class Membership:
 
     def objection_to(self, link: Link) -> str:
         """To that neighbour's greeting; "" if nothing is known against it."""
-        if not self._enabled:
+        if not self._enabled or link.standby:
             return ""
         other = self._link_to(link.name, but=link)
         return "" if other is None else self._reason(link.name, other)
 
     def greeted(self, link: Link) -> None:
         """The neighbour is there: it is told of everybody on our side."""
-        if self._enabled and link.version >= ASKS_BACK:
-            names = [self._here]
-            for other in self._links.values():
-                if other is not link and other.joined:
-                    names += (other.name, *other.behind)
-            self._tell(link, Members(True, tuple(names), ()))
+        if self._enabled and link.version >= ASKS_BACK and not link.standby:
+            self._tell(link, Members(True, self.side_of(link), ()))
+
+    def side_of(self, *links: Link) -> tuple[str, ...]:
+        """Those who are here, and not behind these neighbours."""
+        names = [self._here]
+        for other in self._links.values():
+            if other not in links and other.joined:
+                names += (other.name, *other.behind)
+        return tuple(names)
+
+    def moved(self, new: Link, old: Link, names: tuple[str, ...]) -> None:
+        """Some, or all, who were behind one neighbour are behind another. To others it is no news."""
+        if not self._enabled:
+            return
+        gone = names or (old.name, *old.behind)
+        new.behind = {name: None for name in (*new.behind, *gone) if name != new.name}
+        new.joined = True
+        old.behind = {name: None for name in old.behind if name not in gone}
+        if not names:
+            old.joined = False
 
     def gone(self, link: Link) -> None:
         """No longer a neighbour, or not to be one: those behind it are not behind it."""
-        if self._enabled:
+        if self._enabled and link.joined:
             names = (link.name, *link.behind)
             link.behind, link.joined = {}, False
             self._pass_on(link, (), names)

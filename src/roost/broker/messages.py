@@ -133,6 +133,7 @@ class MarkerEcho(Message, frozen=True):
     id: str
     cause: str
     missing: tuple[str, ...] = ()  # neighbours of brokers here and behind here that are away
+    again: bool = False  # a link was moved meanwhile: that proves nothing, begin another
 
 
 class Wants(Message, frozen=True):
@@ -151,6 +152,7 @@ class DrainEcho(Message, frozen=True):
 
     id: str
     cause: str
+    again: bool = False
 
 
 class Members(Message, frozen=True):
@@ -181,6 +183,17 @@ class MigrationComplete(Message, frozen=True):
     advertisements: tuple[str, ...]
     cause: str
     announcement: int  # of the `MigrationUpdate` that it answers
+
+
+class Rewire(Message, frozen=True):
+    """A link is moved from one broker to another; see `rewiring`."""
+
+    id: str  # of the rewiring
+    step: str  # what has happened, or is to
+    brokers: tuple[str, ...]  # the middle, the mover and the anchor
+    cause: str
+    behind: bool = False  # all data that has been sent so far (data class), or ahead of it
+    about: tuple[str, ...] = ()  # an address, a reason, or names
 
 
 class Note(Message, frozen=True):
@@ -469,7 +482,7 @@ def priority_of(message: Message) -> Priority:
     """The class that a message travels in."""
     if type(message) is Publication:
         return message.priority
-    if type(message) is Note:
+    if type(message) is Note or type(message) is Rewire:
         return DATA if message.behind else CONTROL
     if type(message) in MAY_GO_AHEAD and message.ahead:  # type: ignore[attr-defined]
         return CONTROL

@@ -54,7 +54,9 @@ class Migrating:
         here: str,
         router: AdvertisementBased,
         tell: Callable[[Link | Session, Message], None],
+        locked: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._locked = locked  # a link is being moved here
         self._here = here
         self._router = router
         self._tell = tell
@@ -84,6 +86,8 @@ class Migrating:
         """The advertisements that are to come from another hop, and what speaks against it."""
         table = self._router.advertisements
         entries = [table[id_] for id_ in ids if id_ in table]
+        if self._locked():
+            return [], "a link is being moved here"
         if not entries or len(entries) < len(list(ids)):
             return [], "not all of these advertisements are known here"
         if any(entry.next is not None for entry in entries):

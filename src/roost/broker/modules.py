@@ -90,7 +90,7 @@ class Host:
 
     @property
     def neighbours(self) -> Sequence[str]:
-        return list(self._at.links)
+        return [name for name, link in self._at.links.items() if not link.standby]
 
     @property
     def load(self) -> LoadIndices | None:

@@ -15,13 +15,19 @@ from roost.broker.commands import StoreKey
 from roost.broker.draining import Draining
 from roost.broker.hops import Hop, Inside, Link
 from roost.broker.messages import SessionEnded
+from roost.broker.names import Address
 from roost.broker.node import Node
+from roost.broker.rewiring import Rewirings
 from roost.broker.router import Flooding
 from roost.broker.spares import Kind
 
 
 def restore(
-    records: Mapping[StoreKey, Any], node: Node, router: Flooding, draining: Draining
+    records: Mapping[StoreKey, Any],
+    node: Node,
+    router: Flooding,
+    draining: Draining,
+    rewirings: Rewirings,
 ) -> None:
     """Put the records back into a machine that has nothing yet."""
     kinds: dict[str | int, dict[StoreKey, Any]] = {}
@@ -36,8 +42,11 @@ def restore(
     for (name,), (dials, *rest) in kinds.get("link", {}).items():
         link = node.linked.new(str(name), dials)
         # Stores of an earlier version know only the first of these.
-        link.peer_incarnation, link.peer_life, link.number_base = (*rest, "", 0)[:3]
+        link.peer_incarnation, link.peer_life, link.number_base, address = (*rest, "", 0, "")[:4]
+        link.address = Address(address)
         hops[link.key] = link
+    if "rewiring" in kinds:  # which says who is to be told what
+        rewirings.restore(kinds["rewiring"][()])
     counted = kinds.get("published", {})
     for (name,), (client, ending, durable, process, *later) in kinds.get("session", {}).items():
         publisher, published = counted.get((name,), ("", 0))

@@ -91,6 +91,8 @@ class Flooding:
         self._journal = journal
         # Neighbours that get every event, whoever wants it; see `absence`.
         self.greedy: Sequence[Link] = ()
+        # While a link is moved: what comes from the one of a pair is not told to the other; see `rewiring`.
+        self.barred: set[tuple[Hop, Link]] = set()
         self.subscriptions: dict[str, Entry] = {}
         self.advertisements: dict[str, Entry] = {}
         self._index = Index()
@@ -109,6 +111,12 @@ class Flooding:
     def passes(self, source: Hop, link: Link) -> bool:
         """Whether what came from a hop, be it an event or a request, goes on to a neighbour."""
         return link is not source
+
+    def _is_told(self, source: Hop, link: Link) -> bool:
+        """Whether a neighbour is told of what came from a hop, if it concerns it."""
+        if link.closing or (source, link) in self.barred:
+            return False
+        return self.passes(source, link)
 
     def objection_to(self, hop: Hop, event: Event) -> str:  # noqa: ARG002
         """To an event that a client publishes."""
@@ -199,9 +207,11 @@ class Flooding:
             if there.interest == subscription:
                 return
             self._remove_subscriptions([there], cause)
+            self.subscribe(hop, id_, subscription, cause)  # it may be known from elsewhere
+            return
         entry = self._add_subscription(hop, id_, subscription)
         for link in self._links.values():
-            if self.passes(hop, link) and self._concerns(link, subscription):
+            if self._is_told(hop, link) and self._concerns(link, subscription):
                 self._say_subscriptions(link, [entry], [], cause)
 
     def unsubscribe(self, hop: Hop, id_: str, cause: str) -> None:
@@ -240,6 +250,7 @@ class Flooding:
         return entry
 
     def _remove_subscriptions(self, entries: Sequence[Entry], cause: str) -> None:
+        entries = [entry for entry in entries if not self._turned_to_spare(entry, cause)]
         for entry in entries:
             del self.subscriptions[entry.id], entry.hop.subscriptions[entry.id]
             self._index.remove(entry.handle)
@@ -258,6 +269,26 @@ class Flooding:
                 assert isinstance(interest, Subscription)
                 self._drop_second(hop, entry.id)
                 self.subscribe(hop, entry.id, interest, cause)
+
+    def _turned_to_spare(self, entry: Entry, cause: str) -> bool:
+        """Whether the same is known from a second side: then it comes from there, and was never gone."""
+        spare = self._spares.like("sub", entry.id, entry.interest)
+        if spare is None:
+            return False
+        hop, _ = spare
+        self._drop_second(hop, entry.id)
+        del entry.hop.subscriptions[entry.id]
+        hop.subscriptions[entry.id] = entry
+        entry.hop = hop
+        if self._journal is not None:
+            self._journal.put("sub", entry.id, value=(*hop.key, entry.interest, 0))
+        for link in self._links.values():
+            told = entry.handle in link.subscriptions_told
+            wanted = self._is_told(hop, link) and self._concerns(link, entry.interest)
+            if wanted != told:
+                change = ([entry], []) if wanted else ([], [entry])
+                self._say_subscriptions(link, *change, cause)
+        return True
 
     def _say_subscriptions(
         self,
@@ -278,7 +309,8 @@ class Flooding:
             if self._journal is not None:
                 self._journal.put("told", link.name, "sub", entry.id, value=True)
         for entry in (entries[handle] for handle in withdraw):
-            self._tell(link, Unsubscribe(entry.id, cause))
+            if not link.closing:
+                self._tell(link, Unsubscribe(entry.id, cause))
             if self._journal is not None:
                 self._journal.delete("told", link.name, "sub", entry.id)
 
@@ -302,6 +334,8 @@ class Flooding:
                 self._note(there, announcement)
                 return
             self._remove_advertisements([there], cause)
+            self.advertise(hop, id_, advertisement, cause, announcement)
+            return
         self._advertised(self._add_advertisement(hop, id_, advertisement, announcement), cause)
 
     def unadvertise(self, hop: Hop, id_: str, cause: str, announcement: int = 0) -> None:
@@ -333,6 +367,7 @@ class Flooding:
     def _remove_advertisements(self, entries: Sequence[Entry], cause: str) -> None:
         """Entries of one hop."""
         hop = entries[0].hop
+        entries = [e for e in entries if e.next is not None or not self._adopted(e, cause)]
         for entry in entries:
             if entry.next is not None:
                 self._stranded(entry)
@@ -354,6 +389,28 @@ class Flooding:
                 assert isinstance(interest, Advertisement)
                 self.advertise(other, entry.id, interest, cause, announcement)
 
+    def _adopted(self, entry: Entry, cause: str) -> bool:
+        """Whether the same is known from a second side: then it comes from there, and was never gone."""
+        spare = self._spares.like("adv", entry.id, entry.interest)
+        if spare is None:
+            return False
+        self._change_hop(entry, *spare, cause)
+        return True
+
+    def _change_hop(self, entry: Entry, hop: Hop, announcement: int, cause: str) -> None:  # noqa: ARG002
+        """An advertisement comes from another hop from now on."""
+        old = entry.hop
+        del old.advertisements[entry.id]
+        hop.advertisements[entry.id] = entry
+        for one, index in ((old, "remove"), (hop, "add")):
+            offers = one.advertises if isinstance(one, Link) else self._offered
+            if index == "add":
+                offers.add(entry.handle, entry.interest)
+            else:
+                offers.remove(entry.handle)
+        entry.hop = hop
+        self._note(entry, announcement)
+
     def stay(self, entry: Entry, cause: str) -> None:
         """An advertisement will not come from elsewhere after all."""
 
@@ -364,12 +421,22 @@ class Flooding:
 
     def introduce(self, link: Link, cause: str) -> None:
         """Tell a neighbour that knows nothing all that it should know."""
-        concerned = [
-            e
+        self.reconcile(link, cause)
+
+    def reconcile(self, link: Link, cause: str) -> None:
+        """Tell a neighbour what it lacks and what is void, whatever it has been told so far."""
+        told, entries = link.subscriptions_told, self._subscription_handles.entries
+        concerned = {
+            e.handle: e
             for e in self.subscriptions.values()
-            if self.passes(e.hop, link) and self._concerns(link, e.interest)
-        ]
-        self._say_subscriptions(link, concerned, [], cause)
+            if self._is_told(e.hop, link) and self._concerns(link, e.interest)
+        }
+        lacks = [entry for handle, entry in concerned.items() if handle not in told]
+        void = [entries[handle] for handle in told.candidates() if handle not in concerned]
+        self._say_subscriptions(link, lacks, void, cause)
+
+    def succeed(self, old: Link, new: Link) -> None:
+        """What was presumed to be wanted by one neighbour is wanted by another from now on."""
 
     def forget(self, hop: Hop, cause: str) -> None:
         """Take out all that came from a hop, as if it had withdrawn it."""
@@ -436,7 +503,7 @@ class Flooding:
         followers = [
             e
             for e in self.subscriptions.values()
-            if self.passes(e.hop, link)
+            if self._is_told(e.hop, link)
             and e.handle not in link.subscriptions_told
             and self._concerns(link, e.interest)
         ]

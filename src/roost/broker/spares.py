@@ -52,6 +52,14 @@ class Spares:
         hop = next(iter(spares))
         return (hop, *self._take(kind, id_, hop))
 
+    def like(self, kind: Kind, id_: str, interest: Interest) -> tuple[Hop, int] | None:
+        """Take out a spare that says the same as what is to go, if there is one."""
+        for hop, (spare, announcement) in self._spares.get((kind, id_), {}).items():
+            if spare == interest:
+                self._take(kind, id_, hop)
+                return hop, announcement
+        return None
+
     def _take(self, kind: Kind, id_: str, hop: Hop) -> tuple[Interest, int]:
         spares = self._spares[kind, id_]
         spare = spares.pop(hop)

@@ -53,6 +53,7 @@ from roost.broker.messages import (
     Publication,
     Redirect,
     Refused,
+    Rewire,
     SessionEnded,
     Settle,
     Settled,
@@ -91,7 +92,8 @@ LATER: Final[dict[type[Struct], tuple[int, ...]]] = {
     AttachRefused: (1,),
     LinkHello: (9,),
     Marker: (1,),
-    MarkerEcho: (1,),
+    MarkerEcho: (1, 1),
+    DrainEcho: (1,),
     HandOver: (1,),
     Settle: (1,),
     Settled: (1,),
@@ -131,6 +133,7 @@ MESSAGE_TAGS: Final[dict[type[Message], int]] = {
     Answer: 46,
     Arrived: 48,
     Members: 47,
+    Rewire: 49,
 }
 KINDS: Final[dict[int, type[Struct]]] = {
     tag: kind for tags in (UNNUMBERED_TAGS, MESSAGE_TAGS) for kind, tag in tags.items()
