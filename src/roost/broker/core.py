@@ -164,6 +164,7 @@ class Broker:
             tell,
             linked=node.linked,
             flow=node.flow,
+            pausing=node.pausing,
             router=self.router,
             exchange=self.exchange,
             draining=self.draining,

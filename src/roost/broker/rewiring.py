@@ -14,9 +14,9 @@ section 4.1), under traffic: nothing is lost, doubled or reordered, and no other
     retires the link: passed to both
                         go        ->  ->    (the anchor's events for the mover come, behind all old ones)
               <-  <-  <-  <-  <-  <-  <-    told            once it has `passed`, and the mover has `told`
-    told      ->  ->  ->  ->  ->  ->  ->    told to both
-    done      ->  ->  ->  ->  ->  ->  ->    (and the mover: done)
-              <-  <-  <-  over    ->  ->    each closes what is left of the old link
+    told      ->  ->  ->  ->  ->  ->  ->    told
+    done      ->  ->  ->  ->  ->  ->  ->    told            to the mover
+                        done      ->  ->    over            to both: each closes its end of the old link
 
 **Events** go on all the time. Each direction is switched behind a marker of the data class (`switched`,
 `repeated`, `passed`): what takes the new way waits in its sender's outbox until all that took the old way has
@@ -34,9 +34,14 @@ one.
 migration passes only when no link is being moved, and the other way round.
 
 **What goes wrong.** Until the mover has switched, it may abandon, and then all do; from then on there is
-only forward. Channels bring messages over cut links, and stores bring all three back from a crash. A broker
-that has lost its memory is no party any more: the mover, if it has switched, settles for the link that is
-left, and the others do what it says.
+only forward. Channels bring messages over cut links, and stores bring all three back from a crash. Of a
+broker that has lost its memory nobody expects a marker any more:
+
+    the mover     is told by the middle where it belongs (`adopt`): what is for it waits at the anchor
+    the anchor    knows nothing of the new link: the middle and the mover go back to theirs (`back`), with
+                  what waits for the anchor
+    the middle    is told by the mover, when the new link is there, that the old one is over (`ended`). If it
+                  can't be, because the anchor has lost its memory, too, the mover goes back
 """
 
 from __future__ import annotations
@@ -59,6 +64,7 @@ from roost.broker.links import Links
 from roost.broker.membership import Membership
 from roost.broker.messages import ASKS_BACK, Message, Publication, Rewire
 from roost.broker.names import Address
+from roost.broker.pausing import Pausing
 from roost.broker.router import Flooding
 from roost.broker.work import Work
 
@@ -66,6 +72,8 @@ Role = Literal["middle", "mover", "anchor"]
 # So long may it take until the mover has switched, or nobody has heard of it; see `timer`.
 PATIENCE_S = 10.0
 TIMER = "rewire"
+# The middle has heard that the anchor has lost its memory, and not yet what of the new link is left.
+DOUBT = "doubt"
 
 
 class Rewiring(Struct, frozen=True):
@@ -94,6 +102,7 @@ class Rewirings:
         *,
         linked: Links,
         flow: Flow,
+        pausing: Pausing,
         router: Flooding,
         exchange: Exchange,
         draining: Draining,
@@ -106,6 +115,7 @@ class Rewirings:
         self._tell = tell
         self._linked = linked
         self._flow = flow
+        self._pausing = pausing
         self._router = router
         self._exchange = exchange
         self._draining = draining
@@ -121,10 +131,13 @@ class Rewirings:
             ("middle", "repeated"): self._anchor_repeats,
             ("middle", "told"): self._middle_told,
             ("middle", "over"): self._over,
-            ("middle", "abandoned"): self._mover_abandoned,
+            ("middle", "ended"): self._over,
+            ("middle", "abandoned"): self._abandoned,
+            ("middle", "well"): self._well,
             ("mover", "open"): self._open_to_anchor,
             ("mover", "abandon"): self._abandon_if_possible,
-            ("mover", "abandoned"): self._let_go,
+            ("mover", "abandoned"): self._middle_abandoned,
+            ("mover", "back"): self._back,
             ("mover", "go"): self._go,
             ("mover", "passed"): self._mover_informed,
             ("mover", "told"): self._mover_informed,
@@ -214,12 +227,29 @@ class Rewirings:
 
     def _unknown(self, link: Link, message: Rewire) -> None:
         """Of one that is over, or that somebody remembers and we don't."""
-        if message.step in ("abandon", "well"):
+        _, mover, anchor = message.brokers
+        here = self._identity.name
+        if here == anchor and message.step in ("switched", "well") and mover in self._links:
+            self._answer(link, message, "over")  # and we have lost our memory since
+        elif here == mover and message.step == "adopt":
+            self._adopt(anchor, Address(message.about[0]), dials=True)
+            self._work.command(Rewired(message.brokers))
+            link.standby = link.closing = True
+            self._answer(link, message, "ended")
+        elif message.step in ("abandon", "switched", "well"):
             self._answer(link, message, "abandoned")
         elif message.step == "open":
             self._answer(link, message, "refused", "it took too long")
         elif message.step == "ended":
             self._linked.remove(link, message.cause)  # it is a neighbour of another one by now
+
+    def _adopt(self, name: str, address: Address, *, dials: bool) -> None:
+        """A neighbour that we had, or were to have, before we lost our memory."""
+        if name not in self._links:
+            link = self._linked.new(name, dials)
+            link.address = address
+            link.keep()
+            self._linked.introduce(link)
 
     def _lock(self, rewiring: Rewiring) -> None:
         self._draining.hold()
@@ -268,16 +298,37 @@ class Rewirings:
         elif now.role == "anchor" and now.stage == "standby" and not self._links[mover].greeted:
             self._let_go(now)  # the mover finds that out, if it comes after all
 
-    def _mover_abandoned(self, now: Rewiring, link: Link, _: Rewire) -> None:
-        """The mover stays, or knows nothing of it: so it is."""
+    def _abandoned(self, now: Rewiring, link: Link, _: Rewire) -> None:
+        """The mover stays; or it, or the anchor, knows nothing of it any more."""
+        mover, anchor = (self._links[name] for name in now.brokers[1:])
         self._report("warning", "rewiring abandoned", link.name, now.cause)
-        anchor = self._links.get(now.brokers[2])
-        self._say(now.brokers[2], "abandoned")
-        link.standby = link.closing = False
-        self._end()
-        for other in (link, anchor):
-            if other is not None:
-                self._router.reconcile(other, now.cause)
+        if now.stage in ("asking", "opening", "open"):
+            if link is mover:
+                self._say(anchor.name, "abandoned")
+                self._end()
+        elif link is mover:
+            # What is for it waits at the anchor: behind what it may yet have from us.
+            self._say(mover.name, "adopt", behind=True, about=(anchor.address,))
+            self._say(anchor.name, "forced")
+        elif now.stage != "back":
+            self._keep(now.after("back"))
+            self._exchange.detour = None
+            self._router.barred.clear()
+            self._return(mover, anchor)
+
+    def _well(self, now: Rewiring, mover: Link, _: Rewire) -> None:
+        """The old link has begun anew, and the mover asks why."""
+        if now.stage == "back":
+            self._say(mover.name, "back")
+            self._end()
+
+    def _return(self, old: Link, new: Link) -> None:
+        """What is for the other end takes the old link again, and both tell all anew."""
+        for frame in list(new.channel.data.outbox):
+            if type(frame.message) is Publication:
+                self._flow.tell(old, frame.message, frame.hops)
+        old.standby = old.closing = False
+        self._linked.begin_anew(old)
 
     def _mover_switched(self, now: Rewiring, _: Link, __: Rewire) -> None:
         self._keep(now.after("switched"))
@@ -310,11 +361,20 @@ class Rewirings:
             self._open(now.brokers[2], Address(message.about[0]), dials=True)
 
     def greeted(self, link: Link) -> None:
-        """The link on standby is there: the mover switches."""
+        """The anchor is there: for the mover, that is the link on standby, and it switches."""
         now = self.now
-        if now is None or now.role != "mover" or link.name != now.brokers[2]:
+        if now is None or link.name != now.brokers[2]:
             return
-        if now.stage == "opening":
+        if now.role == "middle" and DOUBT in now.heard:
+            assert link.connection is not None
+            self._pausing.hold(link.connection)
+        elif now.role == "mover":
+            self._mover_greeted(now, link)
+
+    def _mover_greeted(self, now: Rewiring, link: Link) -> None:
+        if "alone" in now.heard:
+            self._force(now)
+        elif now.stage == "opening":
             self._keep(now.after("switched"))
             self._set_up()
             self._say(now.brokers[0], "switched", behind=True)
@@ -325,6 +385,25 @@ class Rewirings:
         if now.stage in ("locked", "opening"):
             self._let_go(now)
             self._answer(link, message, "abandoned")
+
+    def _middle_abandoned(self, now: Rewiring, _: Link, __: Rewire) -> None:
+        """The middle has not begun, or has lost its memory."""
+        if now.stage in ("locked", "opening"):
+            self._let_go(now)
+        elif self._links[now.brokers[2]].greeted:
+            self._force(now)
+        else:
+            self._keep(now.after(now.stage, "alone"))
+
+    def _back(self, now: Rewiring, middle: Link, _: Rewire) -> None:
+        """The anchor has lost its memory."""
+        anchor = self._links[now.brokers[2]]
+        kept = [f for f in anchor.channel.data.outbox if type(f.message) is Publication]
+        middle.standby = middle.closing = False
+        self._let_go(now)
+        for frame in kept:
+            self._flow.tell(middle, frame.message, frame.hops)
+        self._router.reconcile(middle, now.cause)
 
     def _mover_informed(self, now: Rewiring, link: Link, message: Rewire) -> None:
         middle, _, anchor = now.brokers
@@ -365,9 +444,7 @@ class Rewirings:
             self._keep(now.after("told"))
             self._set_up()
             self._router.reconcile(middle, now.cause)
-            self._router.reconcile(mover, now.cause)
-            for name in now.brokers[:2]:
-                self._say(name, "told", behind=True)
+            self._say(middle.name, "told", behind=True)
 
     def _tell_tables(self) -> None:
         now = self.now
@@ -379,8 +456,10 @@ class Rewirings:
             self._say(now.brokers[0], "told")
 
     def _done(self, now: Rewiring, link: Link, _: Rewire) -> None:
-        now = self._keep(now.after(now.stage, f"done {link.name}"))
-        if {f"done {name}" for name in now.brokers[:2]} <= {*now.heard}:
+        if link.name == now.brokers[0]:
+            # Ahead of that it has told us what it wants of the mover's, and we the mover.
+            self._say(now.brokers[1], "told", behind=True)
+        else:
             for name in now.brokers[:2]:
                 self._say(name, "over")
             self._work.command(Rewired(now.brokers))
@@ -412,9 +491,7 @@ class Rewirings:
         """What is left of the old link goes."""
         old = self._links[now.brokers[0 if now.role == "mover" else 1]]
         self._membership.moved(self._links[now.brokers[2]], old, ())
-        self.now = None
         self._linked.remove(old, now.cause)
-        self._end()
 
     def _let_go(self, now: Rewiring, *_: object) -> None:
         """It is abandoned: without the link on standby, if there is one."""
@@ -431,7 +508,7 @@ class Rewirings:
 
     def _end(self) -> None:
         """It is over, one way or the other; whatever links there are, they are as any."""
-        self.now = None
+        now, self.now = self.now, None
         if self._work.journal is not None:
             self._work.journal.delete("rewiring")
         self._work.command(CancelTimer(TIMER))
@@ -445,6 +522,9 @@ class Rewirings:
                 self._flow.go_on(link)
         self._draining.release()
         self._absence.release()
+        anchor = None if now is None else self._links.get(now.brokers[2])
+        if anchor is not None and anchor.connection is not None:
+            self._pausing.release(anchor.connection)
 
     # --- who loses its memory -------------------------------------------------------------------------
 
@@ -453,30 +533,33 @@ class Rewirings:
         now = self.now
         if now is None or link.name not in now.brokers:
             return
-        middle, mover, anchor = now.brokers
-        switched = now.stage not in ("locked", "opening")
-        if now.role == "middle" and link.name == mover:
-            self._say(mover, "well")
-        elif now.role == "middle" and now.stage == "done":
-            self._over_without_word(now)
-        elif now.role == "mover" and link.name == middle and not switched:
-            self._let_go(now)
-        elif now.role == "mover" and switched:
-            self._say(anchor, "forced")
-            self._over_without_word(now)
-        elif now.role == "anchor" and now.stage == "locked":
-            self._end()
+        middle, _, anchor = now.brokers
+        if now.role == "middle":
+            early = now.stage in ("asking", "opening", "open")
+            if now.stage != "back" and not (early and link.name == anchor):
+                self._say(link.name, "well")
+            if not early and link.name == anchor:
+                # Whether its events are for the mover is to be known first.
+                self._keep(now.after(now.stage, DOUBT))
+        elif now.role == "anchor":
+            if now.stage == "locked":
+                self._end()
+        elif now.stage in ("locked", "opening"):
+            if link.name == middle:  # the other one is new
+                self._let_go(now)
+        elif link.name == anchor:
+            self._force(now)
+        else:
+            self._say(middle, "well")
 
-    def _over_without_word(self, now: Rewiring) -> None:
-        """The new link is all there is: whoever is at the other end of the old one is told to end it."""
-        old = self._links.get(now.brokers[0 if now.role == "mover" else 1])
-        if old is not None and now.role == "mover":
-            self._work.command(Rewired(now.brokers))
-            old.standby = old.closing = True
-            self._say(old.name, "ended")
+    def _force(self, now: Rewiring) -> None:
+        """The new link is all there is: whoever is at the other ends of both is told so."""
+        self._say(now.brokers[2], "forced")
+        self._work.command(Rewired(now.brokers))
+        old = self._links[now.brokers[0]]
+        old.standby = old.closing = True
+        self._say(old.name, "ended")
         self._end()
-        if old is not None and now.role == "middle":
-            self._linked.remove(old, now.cause)
 
     def turned_away(self, link: Link) -> None:
         """The neighbour that was dialled says that we are none."""
@@ -484,15 +567,16 @@ class Rewirings:
         if link.closing and link.standby:
             self._linked.remove(link, "it has ended the link")
         elif now is not None and now.role == "mover" and link.name == now.brokers[2]:
+            if now.stage != "opening" and "alone" not in now.heard:
+                return  # the middle finds that out, and says what is to become of it
             self._report("warning", "rewiring abandoned", link.name, "it has lost its memory")
             middle = self._links[now.brokers[0]]
-            kept = [f for f in link.channel.data.outbox if type(f.message) is Publication]
-            self._let_go(now)
-            for frame in kept:
-                self._flow.tell(middle, frame.message, frame.hops)
-            middle.standby = middle.closing = False
-            self._say_to(middle, now, "abandoned")
-            self._linked.begin_anew(middle)
+            if now.stage == "opening":
+                self._let_go(now)
+                self._say_to(middle, now, "abandoned")
+            else:
+                self._return(middle, link)
+                self._let_go(now)
 
     # --- saying, keeping, setting up ------------------------------------------------------------------
 
@@ -573,12 +657,11 @@ class Rewirings:
     def restore(self, record: tuple[str, tuple[str, ...], str, Role, str, tuple[str, ...]]) -> None:
         """Back to what the store says; links are there, and nothing else yet."""
         id_, brokers, cause, role, stage, heard = record
-        self.now = now = Rewiring(id_, tuple(brokers), cause, role, stage, tuple(heard))
+        self.now = Rewiring(id_, tuple(brokers), cause, role, stage, tuple(heard))
         self._draining.hold()
         self._absence.hold()
         self._set_up()
-        if now.role == "middle" and now.stage in ("asking", "opening", "open"):
-            self._work.command(SetTimer(TIMER, PATIENCE_S))
+        self._work.command(SetTimer(TIMER, PATIENCE_S))
 
     def _report(self, level: str, what: str, about: str, *detail: str) -> None:
         self._work.command(Report(level, what, about, " ".join(detail)))

@@ -16,8 +16,10 @@ from roost.broker.commands import (
     Command,
     Deliver,
     OpenLink,
+    PauseReading,
     Persist,
     Report,
+    ResumeReading,
     Send,
     SetTimer,
 )
@@ -25,7 +27,7 @@ from roost.broker.journal import Journal
 from roost.broker.messages import DATA, Frame
 
 # What the driver does without waiting for the store: nobody outside sees it.
-AT_ONCE = frozenset((SetTimer, CancelTimer, OpenLink, Report))
+AT_ONCE = frozenset((SetTimer, CancelTimer, OpenLink, Report, PauseReading, ResumeReading))
 
 
 class Work:

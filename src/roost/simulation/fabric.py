@@ -86,9 +86,9 @@ class Fabric:
         self._cut.clear()
 
     def passable(self, a: str, b: str) -> bool:
-        """Whether there is such a link, and it is not cut."""
-        linked = b in self._neighbours.get(a, {})
-        return linked and frozenset((a, b)) not in self._cut
+        """Whether there are such brokers, and nothing between them is cut."""
+        there = a in self._neighbours and b in self._neighbours
+        return there and frozenset((a, b)) not in self._cut
 
     @property
     def parts(self) -> int:

@@ -40,6 +40,19 @@ PROFILES: dict[str, tuple[str, ...]] = {
             "full",
         ),
     ),
+    "rewirings": (
+        "crash",
+        "crash",
+        "crash",
+        "amnesia",
+        "cut",
+        "partition",
+        "partition",
+        "delay",
+        "vanish",
+        "slow",
+        "full",
+    ),
     "edges": (
         "crash",
         "crash",
@@ -154,6 +167,9 @@ class _Reading:
                 self._leave(broker(s.broker), s.at)
             case st.AddLink():
                 self.there[link(s.a, s.b)] = s.at
+            case st.MoveLink():
+                self._leave(link(s.mover, s.middle), s.at)
+                self.there[link(s.mover, s.anchor)] = s.at
             case st.RemoveLink():
                 self._leave(link(s.a, s.b), s.at)
             case st.AddPublisher():

@@ -13,6 +13,9 @@ come, and what is published then has to arrive when all are back.
 In the profile *moves* clients are sent from broker to broker all the time, mostly publishers, while they
 publish, with faults of all kinds and some churn; brokers are quick enough for a move to be over before long.
 
+In the profile *rewirings* links are moved all the time (see `broker.rewiring`), and clients too, with the same
+faults; nobody else changes the overlay.
+
 A scenario is a workload like any other: `Scenario.text` is the file from which it runs in the same way.
 """
 
@@ -36,7 +39,7 @@ from roost.overlay.topologies import (
 from roost.simulation import statements as st
 from roost.simulation.faults import SHORTEST_S, Faults, merged, stage_of
 from roost.simulation.run import Checks, check, rest, run
-from roost.simulation.scenario_settings import EDGES, MOVES, settings_of
+from roost.simulation.scenario_settings import EDGES, MOVES, REWIRINGS, settings_of
 from roost.simulation.settings import settings_changed
 from roost.simulation.words import Words
 from roost.simulation.workload_file import write_workload
@@ -59,6 +62,7 @@ EVENTS_PER_S = 6.0
 EVERYTHING = Subscription([Filter([])])
 EDGE_FAULTS_S = (1.0, 12.0)
 MOVES_PER_S = 6.0
+REWIRINGS_PER_S = 2.0
 MOVED_PUBLISHERS = 0.8  # their share
 
 
@@ -98,7 +102,8 @@ class Scenario:
 
     def _build(self) -> None:
         r = self.random
-        largest = [3, 5, 12] if self.profile == EDGES else [6, 15, BROKERS_MAX]
+        small = self.profile in (EDGES, REWIRINGS)
+        largest = [3, 5, 12] if small else [6, 15, BROKERS_MAX]
         size = r.randint(BROKERS_MIN, r.choice(largest))
         topology = self._topology(size)
         self._brokers = list(topology.brokers)
@@ -115,7 +120,7 @@ class Scenario:
         self._now += 1.0 + SETTLE_S
 
     def _machine(self, at: float, name: str) -> st.AddBroker:
-        quick = self.profile in (MOVES, EDGES)
+        quick = self.profile in (MOVES, EDGES, REWIRINGS)
         mhz = self.random.choice([100.0, 1000.0] if quick else [1.0, 20.0, 1000.0])
         mbps = self.random.choice([5.0, 50.0] if quick else [0.05, 0.5, 5.0, 50.0])
         return st.AddBroker(at=at, broker=name, cpu_mhz=mhz, memory_mb=16, bandwidth_mbps=mbps)
@@ -149,6 +154,10 @@ class Scenario:
         if self.profile == MOVES:
             moves = int(MOVES_PER_S * PHASE_S)
             plan += [(self._soon(PHASE_S), self._move) for _ in range(moves)]
+        elif self.profile == REWIRINGS:
+            rewirings = int(REWIRINGS_PER_S * PHASE_S)
+            plan += [(self._soon(PHASE_S), self._shuffle) for _ in range(rewirings)]
+            plan += [(self._soon(PHASE_S), self._move) for _ in range(rewirings // 2)]
         # In the order of time, so that each sees what there is by then.
         for at, action in sorted(plan, key=lambda item: item[0]):
             action(at)
@@ -415,6 +424,11 @@ class Scenario:
     def _is_idle(self, publisher: str, at: float) -> bool:
         return self._busy_until.get(publisher, 0.0) < at
 
+    def _shuffle(self, at: float) -> None:
+        self._say(st.ShuffleLinks(at=at))
+        for _ in range(self.random.choice([0, 3, BURST])):
+            self._publish(round(at + self.random.random() / 4, 3))
+
     def _home(self) -> str:
         broker = self.random.choice(self._brokers)
         self._hosted[broker] = None
@@ -424,7 +438,7 @@ class Scenario:
 
     def _change_overlay(self, at: float) -> None:
         """One change at a time: while the overlay is in parts it is left so."""
-        if at > self._whole_at:
+        if at > self._whole_at and self.profile != REWIRINGS:
             choices = [self._relink, self._relink, self._add_broker, self._remove_broker]
             self.random.choice(choices)(at)
 

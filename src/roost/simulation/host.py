@@ -37,6 +37,7 @@ from roost.broker.commands import (
     Persist,
     Record,
     ResumeReading,
+    Rewired,
     Send,
     SetTimer,
     StoreKey,
@@ -325,6 +326,8 @@ class Life:
             numbers = range(command.first, command.first + command.count)
             messages = [self.host.store.get(("out", *command.key, number)) for number in numbers]
             self.handle(Fetched(command.key, command.first, messages))
+        elif isinstance(command, Rewired):
+            world.rewired(*command.brokers)
         elif isinstance(command, Record):
             world.decided(self.host, command)
 

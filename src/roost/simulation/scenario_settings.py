@@ -10,6 +10,7 @@ from roost.simulation.settings import Settings
 
 MOVES = "moves"
 EDGES = "edges"
+REWIRINGS = "rewirings"
 # Longer than a word takes to cross the federation: slow stores, slow links, and a spike of delay on the way.
 GRACE_S = 12.0
 EDGE_GRACE_S = 4.0
@@ -26,7 +27,7 @@ OPTIMISERS = (
 
 def settings_of(seed: int, profile: str, draws: random.Random) -> Settings:
     settings = _settings_of_all(seed, profile, draws)
-    if profile == MOVES:
+    if profile in (MOVES, REWIRINGS):
         return _settings_of_moves(settings, draws)
     return _settings_of_edges(settings, draws) if profile == EDGES else settings
 

@@ -228,6 +228,21 @@ class SlowBroker(Statement, frozen=True):
     factor: float
 
 
+class MoveLink(Statement, frozen=True):
+    """`9.0 link move B1 B0 B2`: B1 is a neighbour of B2 before long, and not of B0, which both are now.
+
+    Asked for again until it is so: somebody may object, for the moment.
+    """
+
+    mover: str
+    middle: str
+    anchor: str
+
+
+class ShuffleLinks(Statement, frozen=True):
+    """`9.0 link shuffle`: the same with three brokers that the seed says; asked for once."""
+
+
 class CutLink(Statement, frozen=True):
     """`30.0 link cut B0 B1`: what is on the way is lost, and nothing passes until it heals.
 

@@ -27,6 +27,7 @@ from roost.simulation.statements import (
     FillStore,
     FreeStore,
     HealLink,
+    MoveLink,
     HealPartition,
     Partition,
     PermitClient,
@@ -125,6 +126,11 @@ class _Moment:
             case RemoveLink(a, b):
                 self._need_link(a, b)
                 self._remove_link(a, b)
+            case MoveLink(mover, middle, anchor):
+                self._need_link(mover, middle)
+                self._need_link(middle, anchor)
+                self._remove_link(mover, middle)
+                self._add_link(anchor, mover)
             case ChangeRate(publisher):
                 self._need(("publisher",), publisher)
                 added = self.added[publisher][1]

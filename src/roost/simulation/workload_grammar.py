@@ -133,6 +133,8 @@ _USAGE: Mapping[type[Statement], str] = {
     say.FreeStore: "broker free BROKER",
     say.AddLink: "link add BROKER BROKER [LATENCY]",
     say.RemoveLink: "link remove BROKER BROKER",
+    say.MoveLink: "link move BROKER BROKER BROKER",
+    say.ShuffleLinks: "link shuffle",
     say.CutLink: "link cut BROKER BROKER [SECONDS] [SECONDS]",
     say.HealLink: "link heal BROKER BROKER",
     say.DelayLink: "link delay BROKER BROKER EXTRA_MS SECONDS",

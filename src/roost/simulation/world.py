@@ -50,6 +50,8 @@ MS = 1e-3
 CLIENT_ACK_DELAY_S = 60.0
 # How long an application takes to notice that its session is over.
 BEGIN_ANEW_S = 1.0
+# An operator asks again for a link to be moved.
+ASK_AGAIN_S = 2.0
 
 
 class World:
@@ -79,6 +81,7 @@ class World:
         self.hosts: dict[str, Host] = {}
         self.clients: dict[str, SimulatedClient] = {}
         self.delays = Delays()
+        self.rewirings = 0  # links that have moved
         self.hops = 0  # publications that a broker has matched and routed
         self.publications_sent = 0  # from broker to broker
         self.statements_done = 0
@@ -186,6 +189,31 @@ class World:
         self.overlay.remove_link(a, b)
         for here, there in ((a, b), (b, a)):
             self.hosts[here].notice(ev.LinkRemoved(there, f"link {a} - {b} is removed"))
+
+    def _move_link(self, s: st.MoveLink) -> None:
+        if self.workload_is_over:
+            return
+        neighbours = self.overlay.neighbours(s.middle)
+        if s.mover in neighbours and s.anchor in neighbours:
+            self._rewire(s.middle, s.mover, s.anchor, f"line {s.line}: link move")
+            self.clock.after(ASK_AGAIN_S, self._move_link, s)
+
+    def _shuffle_links(self, s: st.ShuffleLinks) -> None:
+        middles = [b for b in self.overlay.brokers() if len(self.overlay.neighbours(b)) > 1]
+        if middles:
+            middle = self.random.choice(middles)
+            mover, anchor = self.random.sample(self.overlay.neighbours(middle), 2)
+            self._rewire(middle, mover, anchor, f"line {s.line}: link shuffle")
+
+    def _rewire(self, middle: str, mover: str, anchor: str, cause: str) -> None:
+        self.hosts[middle].notice(ev.RewiringRequested(mover, anchor, cause))
+
+    def rewired(self, middle: str, mover: str, anchor: str) -> None:
+        """Brokers have moved a link, and nobody may notice."""
+        self.rewirings += 1
+        self.overlay.remove_link(middle, mover)
+        self.overlay.add_link(anchor, mover, self.latencies.between(anchor, mover, None))
+        self.settling.set_connected()
 
     def _use_bars(self, s: st.UseBars) -> None:
         self.market = BarMarket(s.path)
@@ -332,8 +360,11 @@ class World:
         assert host.life is not None
         # Its neighbours may have changed while it was down; its store does not know.
         neighbours = self.overlay.neighbours(s.broker)
-        for known in list(host.life.machine.links):
-            if known not in neighbours:
+        moving = host.life.machine.rewirings.now
+        for known, link in list(host.life.machine.links.items()):
+            # Those of a link that is being moved it knows better.
+            moves = link.closing or (moving is not None and known in moving.brokers)
+            if known not in neighbours and not moves:
                 host.notice(ev.LinkRemoved(known, f"{known} is no longer a neighbour"))
         for neighbour in neighbours:
             host.notice(ev.LinkAdded(neighbour, self.overlay.dials(s.broker, neighbour)))
@@ -401,7 +432,10 @@ class World:
             host = self.hosts.get(broker)
             return host.life if reachable and host is not None else None
 
-        latency_s = self.overlay.latency_s(caller.name, broker)
+        if broker in self.overlay.neighbours(caller.name):
+            latency_s = self.overlay.latency_s(caller.name, broker)
+        else:  # a link on standby
+            latency_s = self.latencies.between(caller.name, broker, None)
         self.network.dial(caller, find, broker, latency_s)
 
     def dial_session(self, caller: SimulatedClient, address: Address) -> None:
@@ -531,6 +565,8 @@ DO: dict[type[st.Statement], Any] = {
     st.RemoveBroker: World._remove_broker,
     st.AddLink: World._add_link,
     st.RemoveLink: World._remove_link,
+    st.MoveLink: World._move_link,
+    st.ShuffleLinks: World._shuffle_links,
     st.UseBars: World._use_bars,
     st.UseLatencies: World._use_latencies,
     st.AddPublisher: World._add_publisher,

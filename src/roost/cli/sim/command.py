@@ -60,7 +60,7 @@ Examples:
 """
 
 ProfileName = Literal["none", "network", "crash", "all", "edges"]
-FuzzProfileName = Literal["none", "network", "crash", "all", "edges", "moves"]
+FuzzProfileName = Literal["none", "network", "crash", "all", "edges", "moves", "rewirings"]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of all that the workload leaves open.")]
 Stories = Annotated[
