@@ -73,6 +73,15 @@ class Lane:
         if self.journal is not None:
             self.journal.put("out", *self.key, frame.sequence, value=(message, frame.hops))
 
+    def push_ahead(self, messages: Sequence[tuple[Message, int]]) -> None:
+        """Put messages in front of those that wait, none of which has been sent."""
+        waiting = [(frame.message, frame.hops) for frame in self.outbox]
+        for place, (message, hops) in enumerate([*messages, *waiting]):
+            if place < len(waiting):
+                self.replace(place, message)
+            else:
+                self.push(message, hops)
+
     def accept(self, sequence: int) -> bool:
         """Whether a message is new; False for one that has been here before."""
         expected = self.received + 1

@@ -67,8 +67,9 @@ from roost.broker.modules import Modules, Premises
 from roost.broker.names import Address
 from roost.broker.node import Listeners, Node
 from roost.broker.requests import Requests
-from roost.broker.rewiring import TIMER as REWIRE
-from roost.broker.rewiring import Rewirings
+from roost.broker.rewiring.party import Ground
+from roost.broker.rewiring.plan import TIMER as REWIRE
+from roost.broker.rewiring.rewirings import Rewirings
 from roost.broker.router import Flooding
 from roost.broker.routers import router_of
 
@@ -91,7 +92,7 @@ class Broker:
         self.migrating: Migrating | None = None
         if isinstance(self.router, AdvertisementBased):
             self.migrating = Migrating(
-                config.broker, self.router, tell, locked=lambda: self.rewirings.locked
+                config.broker, self.router, tell, locked=lambda: self.rewirings.now is not None
             )
         self.draining = Draining(
             links,
@@ -157,8 +158,7 @@ class Broker:
             self.modules,
             self.absence.give_up,
         )
-        self.rewirings = Rewirings(
-            node.identity,
+        ground = Ground(
             work,
             links,
             tell,
@@ -171,6 +171,7 @@ class Broker:
             absence=self.absence,
             membership=self.membership,
         )
+        self.rewirings = Rewirings(node.identity, ground)
         self.requests = Requests(
             config,
             work,

@@ -11,7 +11,7 @@ from roost.broker.identity import Identity
 from roost.broker.membership import Membership
 from roost.broker.messages import Advertise, Frame, Message, Unadvertise
 from roost.broker.modules import Modules
-from roost.broker.rewiring import Rewirings
+from roost.broker.rewiring.rewirings import Rewirings
 from roost.broker.router import Flooding
 from roost.broker.work import Work
 from roost.language import Advertisement, Filter

@@ -17,7 +17,7 @@ from roost.broker.hops import Hop, Inside, Link
 from roost.broker.messages import SessionEnded
 from roost.broker.names import Address
 from roost.broker.node import Node
-from roost.broker.rewiring import Rewirings
+from roost.broker.rewiring.rewirings import Rewirings
 from roost.broker.router import Flooding
 from roost.broker.spares import Kind
 

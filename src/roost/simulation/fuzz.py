@@ -13,8 +13,8 @@ come, and what is published then has to arrive when all are back.
 In the profile *moves* clients are sent from broker to broker all the time, mostly publishers, while they
 publish, with faults of all kinds and some churn; brokers are quick enough for a move to be over before long.
 
-In the profile *rewirings* links are moved all the time (see `broker.rewiring`), and clients too, with the same
-faults; nobody else changes the overlay.
+In the profile *rewirings* links are moved all the time (see `broker.rewiring`), and clients too, with the
+same faults; nobody else changes the overlay.
 
 A scenario is a workload like any other: `Scenario.text` is the file from which it runs in the same way.
 """

@@ -93,7 +93,10 @@ class Settling:
 
     def control_is_quiet(self) -> bool:
         """Every link is up, and nobody has anything of the control class left to say to a neighbour."""
-        if any(h.life is not None and h.life.machine.rewirings.locked for h in self._hosts.values()):
+        if any(
+            h.life is not None and h.life.machine.rewirings.now is not None
+            for h in self._hosts.values()
+        ):
             return False
         for a, b in self._overlay.links():
             lives = self._hosts[a].life, self._hosts[b].life

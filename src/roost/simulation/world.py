@@ -210,6 +210,8 @@ class World:
 
     def rewired(self, middle: str, mover: str, anchor: str) -> None:
         """Brokers have moved a link, and nobody may notice."""
+        if mover not in self.overlay.neighbours(middle):
+            return  # two have said so, as one of them did not know of the other
         self.rewirings += 1
         self.overlay.remove_link(middle, mover)
         self.overlay.add_link(anchor, mover, self.latencies.between(anchor, mover, None))
