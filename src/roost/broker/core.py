@@ -228,6 +228,7 @@ class Broker:
             ev.Relieved: node.relieved,
             ev.LinkOpened: node.linked.opened,
             ev.LinkRefused: node.linked.refused,
+            ev.NeighboursConfigured: node.linked.configured,
             ev.LinkAdded: node.linked.added,
             ev.LinkRemoved: node.linked.removed,
             ev.RewiringRequested: lambda event: self.rewirings.begin(

@@ -88,6 +88,16 @@ class ConnectionAccepted(Struct, frozen=True, gc=False):
     connection: int
 
 
+class NeighboursConfigured(Struct, frozen=True, gc=False):
+    """The neighbours that the settings name, each with whether it is on us to dial.
+
+    Who has a store has neighbours from before, too: links that were made or moved since stay as they are.
+    What counts is how the settings differ from those of the last start.
+    """
+
+    neighbours: Mapping[str, bool]
+
+
 class LinkAdded(Struct, frozen=True, gc=False):
     """From now on a neighbour. One of the two is to dial."""
 

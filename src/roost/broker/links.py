@@ -113,6 +113,25 @@ class Links:
         self._flow = flow
         self._pausing = pausing
         self._neighbourhood = neighbourhood
+        # What the settings of the last start said: neighbour -> whether we dial. None: nobody knows.
+        self.configured_before: dict[str, bool] | None = None
+
+    def configured(self, event: ev.NeighboursConfigured) -> None:
+        now, before = dict(event.neighbours), self.configured_before
+        if before is None:
+            before = {name: link.dials for name, link in self._links.items()}
+        for name in before.keys() - now.keys():
+            self.removed(ev.LinkRemoved(name, f"{self._identity.name} is not linked to {name}"))
+        for name, dial in now.items():
+            if name not in before:
+                self.added(ev.LinkAdded(name, dial))
+            elif name in self._links and before[name] != dial:
+                self._links[name].dials = dial
+                self._links[name].keep()
+                self.dial(self._links[name])
+        self.configured_before = now
+        if self._work.journal is not None:
+            self._work.journal.put("configured", value=now)
 
     def added(self, event: ev.LinkAdded) -> None:
         if event.broker in self._links:

@@ -38,6 +38,7 @@ def restore(
     identity.incarnation = kinds.get("incarnation", {}).get((), identity.incarnation)
     identity.boots = kinds.get("boots", {}).get((), 0)
     node.hosted.unheard = kinds.get("unheard", {}).get((), 0)
+    node.linked.configured_before = kinds.get("configured", {}).get(())
     hops: dict[tuple[str, str], Hop] = {}
     for (name,), (dials, *rest) in kinds.get("link", {}).items():
         link = node.linked.new(str(name), dials)
