@@ -124,6 +124,7 @@ class Anchor(Party):
         middle, mover = self.link("middle"), self.link("mover")
         self.take_along(middle, mover)
         self.say("mover", "go")
+        self.ground.freed[mover.name] = self.saying("go")
         self.end()
         for link in (middle, mover):
             self.ground.router.reconcile(link, self.plan.cause)

@@ -51,6 +51,8 @@ class Ground:
         self.draining = draining
         self.absence = absence
         self.membership = membership
+        # Neighbours that have lost their memory, and to which it was said that they may go on.
+        self.freed: dict[str, Rewire] = {}
 
     def report(self, what: str, about: str, detail: str) -> None:
         self.work.command(Report("warning", what, about, detail))
@@ -157,9 +159,11 @@ class Party:
     def say(
         self, role: Role, step: str, *, behind: bool = False, about: tuple[str, ...] = ()
     ) -> None:
+        self.ground.tell(self.link(role), self.saying(step, behind=behind, about=about))
+
+    def saying(self, step: str, *, behind: bool = False, about: tuple[str, ...] = ()) -> Rewire:
         plan = self.plan
-        message = Rewire(plan.id, step, plan.brokers, plan.cause, behind, about)
-        self.ground.tell(self.link(role), message)
+        return Rewire(plan.id, step, plan.brokers, plan.cause, behind, about)
 
     # --- links --------------------------------------------------------------------------------------------
 

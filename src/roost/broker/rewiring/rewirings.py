@@ -176,6 +176,8 @@ class Rewirings:
             party.begun_anew(link)
         elif link.closing:
             self._ground.tell(link, self._ended(link))
+        elif link.name in self._ground.freed:
+            self._ground.tell(link, self._ground.freed.pop(link.name))
 
     def _ended(self, link: Link) -> Rewire:
         """What was said before, on a link that had one end too few since."""
