@@ -1,0 +1,170 @@
+"""Bugs to plant in the moving of links; see `planted`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from roost.broker.absence import Absence
+from roost.broker.advertisements import AdvertisementBased
+from roost.broker.detour import AnchorDetour, MoverDetour
+from roost.broker.draining import Draining
+from roost.broker.hops import Entry, Hop, Link
+from roost.broker.links import Links
+from roost.broker.rewiring.anchor import Anchor
+from roost.broker.rewiring.middle import Middle
+from roost.broker.rewiring.mover import Mover
+from roost.broker.rewiring.party import Party
+from roost.broker.rewiring.rewirings import Rewirings
+from roost.broker.router import Flooding
+from tests.simulation.planted import bug
+
+
+@bug
+def switches_ahead_of_events(patch: pytest.MonkeyPatch) -> None:
+    """What takes the new way does not wait until what took the old one has passed."""
+    for role in (Mover, Anchor):
+        original = role.set_up
+
+        def set_up(self: Party, original: Any = original) -> None:
+            original(self)
+            for link in self.ground.links.values():
+                if link.withheld:
+                    link.withheld = False
+                    self.ground.flow.go_on(link)
+
+        patch.setattr(role, "set_up", set_up)
+
+
+@bug
+def switches_before_tables_are_known(patch: pytest.MonkeyPatch) -> None:
+    """Nobody repeats: whoever wants an event, the new tables are to say."""
+
+    def links(self: AnchorDetour, source: Hop, links: list[Link]) -> list[Link]:  # noqa: ARG001
+        return links
+
+    patch.setattr(AnchorDetour, "links", links)
+
+
+@bug
+def repeats_what_the_middle_has_sent(patch: pytest.MonkeyPatch) -> None:
+    """The anchor does not wait until the middle sends the mover nothing more itself."""
+    original = AnchorDetour.__init__
+
+    def init(self: AnchorDetour, middle: Link, mover: Link, *, repeats: bool, passes: bool) -> None:  # noqa: ARG001
+        original(self, middle, mover, repeats=repeats, passes=repeats)
+
+    patch.setattr(AnchorDetour, "__init__", init)
+
+
+@bug
+def forgets_the_standby(patch: pytest.MonkeyPatch) -> None:
+    """A broker that comes back from its store does not know that a link is being moved."""
+    patch.setattr(Rewirings, "restore", lambda self, record: None)  # noqa: ARG005
+
+
+@bug
+def forgets_that_a_link_was_made(patch: pytest.MonkeyPatch) -> None:
+    original = Link.keep
+
+    def keep(self: Link) -> None:
+        if not self.standby and self.address == "":
+            original(self)
+
+    patch.setattr(Link, "keep", keep)
+
+
+@bug
+def cuts_the_drain_short(patch: pytest.MonkeyPatch) -> None:
+    """Markers pass while a link is moved, and their echoes count."""
+    patch.setattr(Draining, "hold", lambda self: None)  # noqa: ARG005
+
+
+@bug
+def answers_while_it_moves(patch: pytest.MonkeyPatch) -> None:
+    """Nobody presumes any more what those may want who are behind another link now."""
+    patch.setattr(Absence, "hold", lambda self: None)  # noqa: ARG005
+    patch.setattr(AdvertisementBased, "succeed", lambda self, old, new: None)  # noqa: ARG005
+
+
+@bug
+def locks_twice(patch: pytest.MonkeyPatch) -> None:
+    """Who takes part in one rewiring is granted to another."""
+    patch.setattr(Rewirings, "_objection", lambda self: "")  # noqa: ARG005
+
+
+@bug
+def forgets_before_it_knows(patch: pytest.MonkeyPatch) -> None:
+    """The middle forgets what came from the mover before it comes from the anchor."""
+    original = Middle._anchor_repeats
+
+    def repeats(self: Middle, message: Any) -> None:
+        original(self, message)
+        self.succeed(self.link("mover"), self.link("anchor"))
+
+    patch.setattr(Middle, "_anchor_repeats", repeats)
+
+
+@bug
+def withdraws_what_it_has_from_two_sides(patch: pytest.MonkeyPatch) -> None:
+    """Between two sides there is a moment in which nobody wants it."""
+
+    def turned(self: Flooding, entry: Entry, cause: str) -> bool:  # noqa: ARG001
+        return False
+
+    patch.setattr(Flooding, "_turned_to_spare", turned)
+    patch.setattr(Flooding, "_adopted", turned)
+
+
+@bug
+def hangs_up_with_events_on_the_way(patch: pytest.MonkeyPatch) -> None:
+    """The middle closes the old link without waiting for anybody."""
+    original = Middle._anchor_repeats
+
+    def repeats(self: Middle, message: Any) -> None:
+        mover = self.link("mover")
+        mover.channel.data.outbox.clear()
+        mover.channel.data.acked = mover.channel.data.sent
+        original(self, message)
+
+    patch.setattr(Middle, "_anchor_repeats", repeats)
+
+
+@bug
+def sends_both_ways(patch: pytest.MonkeyPatch) -> None:
+    """The mover sends to both, as its tables say."""
+
+    def links(self: MoverDetour, source: Hop, links: list[Link]) -> list[Link]:  # noqa: ARG001
+        return links
+
+    patch.setattr(MoverDetour, "links", links)
+
+
+@bug
+def loses_its_new_neighbour(patch: pytest.MonkeyPatch) -> None:
+    """Links that have moved are not kept: after a restart those of the beginning are back."""
+    original = Links.introduce
+
+    def introduce(self: Links, link: Link) -> None:
+        original(self, link)
+        if link.standby and self._work.journal is not None:
+            self._work.journal.delete("link", link.name)
+
+    patch.setattr(Links, "introduce", introduce)
+
+
+REWIRING_BUGS = (
+    "switches_ahead_of_events",
+    "switches_before_tables_are_known",
+    "repeats_what_the_middle_has_sent",
+    "forgets_the_standby",
+    "cuts_the_drain_short",
+    "answers_while_it_moves",
+    "locks_twice",
+    "forgets_before_it_knows",
+    "withdraws_what_it_has_from_two_sides",
+    "hangs_up_with_events_on_the_way",
+    "sends_both_ways",
+    "loses_its_new_neighbour",
+)

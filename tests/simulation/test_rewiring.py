@@ -1,0 +1,170 @@
+"""A link is moved under load (002 section 4.1): nothing is lost, doubled or reordered, whatever goes wrong.
+
+    P0 - B0 - B1 - B2 - P2        B1 is to be a neighbour of B2, and B0 of B2 only:
+              |                   R = <B1, B0, B2> replaces B0 - B1 by B0 - B2
+              B3
+
+Clients of all four brokers publish and subscribe, so that events cross the triangle in every direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from roost.simulation.run import Checks, check, rest, run
+from roost.simulation.workload_file import parse_workload
+from roost.simulation.world import World
+
+MIDDLE, MOVER, ANCHOR = "B1", "B0", "B2"
+BROKERS = ("B0", "B1", "B2", "B3")
+ASKED_S = 6.0
+UNTIL_S = 14.0
+# A rewiring takes about 15 messages of 10 ms, some of them behind others.
+MOMENTS_S = [round(ASKED_S + 0.012 * n, 3) for n in range(0, 28, 3)]
+
+
+def workload(*lines: str, links: str = "B0 B1,B1 B2,B1 B3", durable: bool = True) -> str:
+    """50 events a second of each publisher, for a subscriber at each broker."""
+    said = [f"0.0 broker add {name} 1000 16 100" for name in BROKERS]
+    said += [f"0.0 link add {pair} 10" for pair in links.split(",")]
+    said += ["0.0 federation set link_latency_ms 10"]
+    said += [f"0.0 federation set durability {'on' if durable else 'off'}"]
+    said += ["0.0 federation set asking on"]
+    for number, name in enumerate(BROKERS):
+        said.append(f"0.5 publisher add P{number} - 0 {name} class = 'c{number}' and a >= 0")
+        said.append(f"0.6 subscriber add S{number} {name} a >= 0")
+        said.append(f"0.6 subscriber add T{number} {name} class = 'c{(number + 1) % 4}'")
+    for step in range(int((UNTIL_S - 6.0) * 50)):
+        at = 4.0 + step / 50
+        said += [
+            f"{at + n / 1000:.3f} publisher publish P{n} [class,'c{n}'],[a,{step}]"
+            for n in range(4)
+        ]
+    return "\n".join([*said, *lines, f"{UNTIL_S} end"])
+
+
+def ran(text: str, seed: int = 0) -> tuple[World, Checks]:
+    parsed = parse_workload(text, "rewiring", Path())
+    world = World(parsed.settings, parsed.statements, seed=seed)
+    run(world, UNTIL_S)
+    rested = rest(world)
+    return world, check(world, rested=rested, must_rest=True)
+
+
+def links_of(world: World) -> dict[str, list[str]]:
+    return {
+        name: sorted(host.life.machine.links)
+        for name, host in world.hosts.items()
+        if host.life is not None
+    }
+
+
+MOVE = f"{ASKED_S} link move {MOVER} {MIDDLE} {ANCHOR}"
+MOVED = {"B0": ["B2"], "B1": ["B2", "B3"], "B2": ["B0", "B1"], "B3": ["B1"]}
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_link_moves_under_load_and_nobody_notices(durable: bool) -> None:
+    world, checks = ran(workload(MOVE, durable=durable))
+    assert checks.clean, checks.violations
+    assert world.rewirings == 1
+    assert links_of(world) == MOVED
+    assert checks.delivered > 4 * 4 * 350
+    assert not any(host.life.machine.exchange.duplicates for host in world.hosts.values())  # type: ignore[union-attr]
+
+
+def incidents() -> Iterator[tuple[str, str]]:
+    for broker in (MIDDLE, MOVER, ANCHOR):
+        yield (
+            f"crash-{broker}",
+            f"{{at}} broker crash {broker} keep\n{{later}} broker restart {broker}",
+        )
+    for a, b in ((MIDDLE, MOVER), (MIDDLE, ANCHOR), (MOVER, ANCHOR)):
+        alone = f"{{at}} partition cut {a}\n{{later}} partition heal"
+        yield f"alone-{a}-{b}", alone
+    yield "cut", f"{{at}} link cut {MIDDLE} {ANCHOR}\n{{later}} link heal {MIDDLE} {ANCHOR}"
+    yield "slow", f"{{at}} broker slow {ANCHOR} 30\n{{later}} broker slow {ANCHOR} 1"
+
+
+@pytest.mark.parametrize("at", MOMENTS_S)
+@pytest.mark.parametrize("incident", [pytest.param(text, id=name) for name, text in incidents()])
+def test_whatever_happens_at_whatever_moment(incident: str, at: float) -> None:
+    """The three come back with what they knew; links that are cut heal."""
+    said = incident.format(at=at, later=round(at + 1.3, 3))
+    world, checks = ran(workload(MOVE, *said.splitlines()))
+    assert checks.clean, checks.violations
+    assert checks.rested
+    assert links_of(world) == MOVED
+
+
+@pytest.mark.parametrize("at", MOMENTS_S[::2])
+@pytest.mark.parametrize("broker", [MIDDLE, MOVER, ANCHOR])
+def test_a_broker_that_loses_its_memory_keeps_nobody_waiting(broker: str, at: float) -> None:
+    """Events may be lost with it; afterwards there is a tree, tables are right, and clients are served."""
+    said = (f"{at} broker crash {broker} lose", f"{at + 1} broker restart {broker}")
+    world, checks = ran(workload(MOVE, *said, durable=False))
+    assert checks.clean, checks.violations
+    assert checks.rested
+    edges = {frozenset((a, b)) for a, found in links_of(world).items() for b in found}
+    assert len(edges) == len(BROKERS) - 1
+    assert edges == {frozenset(link) for link in world.overlay.links()}
+
+
+def test_those_that_overlap_wait_for_each_other() -> None:
+    """Both are asked for at once, and share brokers: one is refused for the moment, and asked for again."""
+    moves = (MOVE, f"{ASKED_S} link move B3 B1 B2")
+    world, checks = ran(workload(*moves))
+    assert checks.clean, checks.violations
+    assert world.rewirings == 2
+    assert links_of(world) == {"B0": ["B2"], "B1": ["B2"], "B2": ["B0", "B1", "B3"], "B3": ["B2"]}
+
+
+def test_a_link_that_moves_there_and_back_all_the_time() -> None:
+    moves = [
+        f"{ASKED_S + n:.1f} link move B0 {middle} {anchor}"
+        for n, (middle, anchor) in enumerate(pairwise(["B1", "B2", "B1", "B3", "B1", "B2"]))
+    ]
+    world, checks = ran(workload(*moves))
+    assert checks.clean, checks.violations
+    assert world.rewirings == 5
+
+
+def test_who_is_no_neighbour_is_not_moved() -> None:
+    text = workload().replace(f"{UNTIL_S} end", "")
+    parsed = parse_workload(text, "rewiring", Path())
+    world = World(parsed.settings, parsed.statements)
+    world.run(5.0)
+    life = world.hosts[MIDDLE].life
+    assert life is not None
+    begin = life.machine.rewirings.begin
+    assert begin("B9", "B2", "") == "B9 is no neighbour of B1"
+    assert begin("B2", "B2", "") == "B2 can't be a neighbour of itself"
+    assert begin("B0", "B2", "") == ""
+    assert begin("B3", "B2", "") == "B1 is being rewired: B1 - B0 - B2"
+
+
+@pytest.mark.parametrize("client", ["S0", "P0", "P2"])
+@pytest.mark.parametrize("at", MOMENTS_S)
+def test_clients_that_move_meanwhile(client: str, at: float) -> None:
+    world, checks = ran(workload(MOVE, f"{at} client redirect {client} B3"))
+    assert checks.clean, checks.violations
+    assert world.clients[client].broker in ("B3", f"B{client[1]}")
+    assert links_of(world) == MOVED
+
+
+@pytest.mark.parametrize("at", MOMENTS_S)
+def test_clients_that_come_meanwhile(at: float) -> None:
+    """What is asked for while a link moves is promised when it has moved."""
+    said = [
+        f"{at} subscriber add N{n} {name} class = 'c{(n + 2) % 4}'"
+        for n, name in enumerate(BROKERS)
+    ]
+    said += [f"{at} publisher add Q{n} - 0 {name} b >= 0" for n, name in enumerate(BROKERS)]
+    said += [f"{at} publisher publish Q{n} [b,{k}],[a,1]" for n in range(4) for k in range(3)]
+    world, checks = ran(workload(MOVE, *said))
+    assert checks.clean, checks.violations
+    assert links_of(world) == MOVED
