@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from roost.broker.events import TimerFired
 from roost.simulation.host import QUEUED_BYTES, SUBSCRIPTION_BYTES, Host, Life
 from roost.simulation.world import World
 from tests.simulation.lab import PAIR, arrivals, judged, world_of
@@ -207,4 +208,4 @@ def test_a_broker_that_is_down_hears_nothing() -> None:
     world = one_broker(rest="4.0 broker crash B lose\n")
     world.run(5.0)
     assert host_of(world).life is None
-    host_of(world).notice(object())
+    host_of(world).notice(TimerFired("nobody hears it"))

@@ -30,6 +30,7 @@ from roost.broker.draining import Draining
 from roost.broker.exchange import Exchange
 from roost.broker.federation import Federation
 from roost.broker.hops import Entry, Hop, Link, Session
+from roost.broker.machine import Happening
 from roost.broker.membership import Membership
 from roost.broker.messages import (
     ASKS_BACK,
@@ -173,7 +174,7 @@ class Broker:
 
     # --- the one verb -------------------------------------------------------------------------------
 
-    def handle(self, event: Any, now: float) -> list[Command]:
+    def handle(self, event: Happening, now: float) -> list[Command]:
         """What there is to do now that this has happened."""
         work = self._work
         if type(event) is ev.Persisted:

@@ -31,6 +31,7 @@ from roost.broker.commands import (
 from roost.broker.config import BrokerConfig
 from roost.broker.core import Broker
 from roost.broker.events import ConnectionAccepted, ConnectionClosed, TimerFired
+from roost.broker.machine import Happening
 from roost.broker.messages import AttachRefused, Frame, Parcel, Refused
 from roost.broker.module import Module
 from roost.wire import delivery_head, encode, publication_bytes
@@ -90,7 +91,7 @@ class Shell:
 
     # --- what happens -------------------------------------------------------------------------------
 
-    def handle(self, event: object) -> None:
+    def handle(self, event: Happening) -> None:
         """Something happens to the broker."""
         if not self.over:
             self.execute(self.machine.handle(event, self.loop.time()))
@@ -116,7 +117,7 @@ class Shell:
             if kind is Deliver:
                 self._deliver(command)  # type: ignore[arg-type]
             elif kind is Send:
-                self._send(command.connection, command.parcel)  # type: ignore[attr-defined]
+                self._send(command.connection, command.parcel)  # type: ignore[union-attr]
             else:
                 self._execute_rare(command)
 

@@ -53,6 +53,7 @@ from roost.broker.events import (
     Started,
     TimerFired,
 )
+from roost.broker.machine import Happening
 from roost.broker.messages import DATA, Ack, Frame, Parcel, Publication
 from roost.simulation.addresses import address_of
 from roost.simulation.network import Connection
@@ -142,7 +143,7 @@ class Host:
         if not keep_store:
             self.store.clear()
 
-    def notice(self, event: object) -> None:
+    def notice(self, event: Happening) -> None:
         """Something happens to the broker, if it runs."""
         if self.life is not None:
             self.life.notice(event)
@@ -258,7 +259,7 @@ class Life:
             else:
                 self._serve(*item)
 
-    def notice(self, event: object) -> None:
+    def notice(self, event: Happening) -> None:
         if self.over:
             return
         if isinstance(event, ConnectionClosed):
@@ -285,14 +286,14 @@ class Life:
 
     # --- what the machine wants done ----------------------------------------------------------------
 
-    def handle(self, event: object) -> None:
+    def handle(self, event: Happening) -> None:
         self.execute(self.machine.handle(event, self.clock.now))
 
     def execute(self, commands: list[Command]) -> None:
         for command in commands:
             kind = type(command)
             if kind is Send:
-                self._send(command.connection, command.parcel)  # type: ignore[attr-defined]
+                self._send(command.connection, command.parcel)  # type: ignore[union-attr]
             elif kind is Deliver:
                 self._deliver(command)  # type: ignore[arg-type]
             else:
