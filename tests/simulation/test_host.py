@@ -122,7 +122,7 @@ def test_control_leaves_ahead_of_data() -> None:
     text += "9.0 publisher publish P [a,7]\n" * 20 + "9.1 publisher advertise P more b > 1\n"
     world = world_of(text)
     world.run(9.2)
-    assert "P/2" in life_of(world, "B2").machine.router.advertisements
+    assert "P/2" in life_of(world, "B2").broker.router.advertisements
     assert 0 < world.oracle.delivered < 10
     assert judged(world).clean
 
@@ -133,7 +133,7 @@ def test_control_is_handled_ahead_of_data() -> None:
     world = one_broker(mhz=1, idle=59, rest=text)  # a second each
     world.run(5.5)
     assert world.oracle.delivered == 1
-    assert len(life_of(world).machine.router.subscriptions) == 61
+    assert len(life_of(world).broker.router.subscriptions) == 61
 
 
 # --- load indices -----------------------------------------------------------------------------------
@@ -189,10 +189,10 @@ def test_a_crash_drops_what_is_not_committed(crash_at: float, kept: bool) -> Non
     text = f"4.0 subscriber subscribe S0 more a > 3\n{crash_at} broker crash B keep\n"
     world = one_broker(rest=DURABLE + text + "6.0 broker restart B\n")
     world.run(6.01)
-    restored = life_of(world).machine.router.subscriptions
+    restored = life_of(world).broker.router.subscriptions
     assert ("S0/2" in restored) is kept
     world.run(10.0)
-    assert len(life_of(world).machine.router.subscriptions) == 2  # it is said again
+    assert len(life_of(world).broker.router.subscriptions) == 2  # it is said again
     assert judged(world).clean
 
 
@@ -200,7 +200,7 @@ def test_a_crash_without_its_store_begins_with_nothing() -> None:
     world = one_broker(rest=DURABLE + "4.0 broker crash B lose\n6.0 broker restart B\n")
     world.run(6.001)
     assert host_of(world).lives == 2
-    assert not life_of(world).machine.router.subscriptions
+    assert not life_of(world).broker.router.subscriptions
     assert judged(world).clean
 
 

@@ -1,9 +1,8 @@
 """What every participant of the protocol is: a machine. Something happens, and it says what is to be done.
 
 It never reads a clock, opens a socket, sleeps or draws a random number of its own: time, random numbers and
-identifiers come in as arguments. So whoever drives it may be an event loop with sockets (`roost.runtime`) or a
-virtual clock (`roost.simulation`), and a client's machine may be in either. What drivers need of one that
-others connect to is in `server`.
+identifiers come in as arguments. So whoever drives it may be an event loop with sockets (`roost.runtime`) or
+a virtual clock (`roost.simulation`). What drivers need of a machine that others connect to is in `server`.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class Settling:
         """Whether any broker has an entry that is being withdrawn from it."""
         lives = [host.life for host in self._hosts.values() if host.life is not None]
         return any(
-            life.machine.router.spare_entries
+            (life.host.kind.is_broker and life.broker.router.spare_entries)
             or any(
                 type(frame.message) is Unadvertise
                 for link in life.machine.links.values()

@@ -17,12 +17,14 @@ import msgspec
 from roost.broker import events as ev
 from roost.broker.commands import Record, Tell
 from roost.broker.config import BrokerConfig
+from roost.broker.machines import BROKER, kind_of
 from roost.broker.messages import Frame, Parcel, Publication
 from roost.broker.module import Module
 from roost.broker.names import Address
 from roost.broker.permissions import Permission
 from roost.broker.registry import module_class
 from roost.broker.routers import router_of
+from roost.broker.station import Station
 from roost.broker.story import Storybook
 from roost.language import Advertisement, covers
 from roost.simulation import statements as st
@@ -30,6 +32,7 @@ from roost.simulation.addresses import address_of, name_at
 from roost.simulation.checkers import kept_for
 from roost.simulation.clients import SimulatedClient
 from roost.simulation.clock import Clock
+from roost.simulation.costs import costs_of
 from roost.simulation.delays import Delays
 from roost.simulation.fabric import Fabric
 from roost.simulation.host import Host, Life
@@ -147,16 +150,19 @@ class World:
         DO[type(statement)](self, statement)
 
     def _add_broker(self, s: st.AddBroker) -> None:
+        kind = kind_of(s.machine or BROKER)
         host = Host(
             self,
             s.broker,
+            kind,
+            costs_of(kind, self.settings),
             cpu_mhz=s.cpu_mhz,
             memory_mb=s.memory_mb,
             bandwidth_mbps=s.bandwidth_mbps,
-            modules=self._modules(s.broker),
+            modules=self._modules(s.broker) if kind.is_broker else (),
         )
         self.hosts[s.broker] = host
-        self.overlay.add_broker(s.broker)
+        self.overlay.add_broker(s.broker, in_overlay=kind.is_broker)
         self.settling.set_connected()
         host.start()
 
@@ -197,6 +203,8 @@ class World:
 
     def _add_client(self, name: str, broker: str, process: str = "") -> SimulatedClient:
         party = self.new_party(name)
+        server = self.hosts[broker].kind.type
+        party.advertises = server.advertises if issubclass(server, Station) else None
         client = self.clients[name] = SimulatedClient(self, name, party, process)
         client.handle(ev.AttachRequested(address_of(broker)))
         return client
@@ -427,7 +435,7 @@ class World:
     ) -> None:
         """A broker has matched and routed a publication."""
         self.hops += 1
-        forwarded, local = life.machine.exchange.last_route
+        forwarded, local = life.traffic.last_route
         self.publications_sent += forwarded
         visits = self._visits
         if visits is not None:
