@@ -7,6 +7,7 @@ listen to neighbours.
 
     neighbours   are dialled by name, as the settings say. They form no overlay: any may be linked with any,
                  in circles too, and nothing is passed on unless the machine does it
+    clients      attach as to a broker (`clientele`), and subscribe if the station lets them
     messages     publications (`from_link`, `from_session`), which it sends on (`route`); those of
                  `link_messages` and `session_messages`; and what stations of one kind tell each other in
                  notes (`note`, `told`)
@@ -24,33 +25,21 @@ from typing import Any
 from msgspec import Struct
 
 from roost.broker import events as ev
+from roost.broker.clientele import Clientele
 from roost.broker.commands import Command, SetTimer, StoreKey
 from roost.broker.config import BrokerConfig
-from roost.broker.hops import Hop, Link, Session
+from roost.broker.exchange import parts_of
+from roost.broker.hops import Link, Session
 from roost.broker.machine import Happening
 from roost.broker.messages import (
     Ack,
-    Advertise,
-    Arrived,
     Delivery,
     Dropped,
-    EndSession,
     Frame,
-    HandOver,
-    Message,
-    Migrate,
-    MigrationFailed,
     Note,
-    Paused,
-    Probed,
     Publication,
     Redirect,
     Refused,
-    Settle,
-    Settled,
-    Subscribe,
-    Unadvertise,
-    Unsubscribe,
 )
 from roost.broker.module import Module, ModuleState, Visit
 from roost.broker.node import Listeners, Node
@@ -76,13 +65,17 @@ class Tally:
         """Whether it has not been here before, which it then has."""
         last = self._seen.get(publication.publisher)
         if last is not None and publication.sequence <= last:
-            self.duplicates += 1
-            self.last_route = (0, 0)
+            self.repeated()
             return False
         if last is None and len(self._seen) >= self._seen_max:
             del self._seen[next(iter(self._seen))]
         self._seen[publication.publisher] = publication.sequence
         return True
+
+    def repeated(self) -> None:
+        """One has come a second time."""
+        self.duplicates += 1
+        self.last_route = (0, 0)
 
 
 class Station:
@@ -93,8 +86,8 @@ class Station:
     # What it is made with, if it has settings that people can say; see `registry`.
     Config: type[Struct] | None = None
     costs = Costs()
-    # Whether a client publishes only what it has advertised, as at a broker: so whoever watches expects it.
-    advertises: bool = False
+    # Whether its clients may subscribe; `clientele.match` then says for whom an event is.
+    takes_subscriptions: bool = False
 
     def __init__(
         self, config: BrokerConfig, modules: Sequence[Module] = (), settings: Any = None
@@ -104,18 +97,22 @@ class Station:
         self.node = node = Node(config)
         self.identity, self.links, self.sessions = node.identity, node.links, node.sessions
         self.tell = node.flow.tell
-        self.table: Sized = ()
         self.traffic = Tally(config.watermarks_max)
         self.load: ev.LoadIndices | None = None
         self._work = node.work
         self._modules = {module.name: module for module in modules}
         self._listening: dict[str, Module] = {}
-        node.host(neighbourhood=self, interests=self, place=lambda _: None)
+        self._first_words: list[Note] = []  # between `clear` and `begin`
+        self.clientele = Clientele(
+            node, self.from_session, self.traffic.repeated, subscribe=self.takes_subscriptions
+        )
+        self.table: Sized = self.clientele.subscriptions
+        node.host(neighbourhood=self, interests=self.clientele, place=lambda _: None)
         node.listen(
             from_link=self.from_link,
-            from_session=self.from_session,
+            from_session=self.clientele.publishes,
             link_messages={Note: self._note, **self.link_messages()},
-            session_messages={**self._manners(), **self.session_messages()},
+            session_messages={**self.clientele.messages(), **self.session_messages()},
         )
         self._handlers: dict[type, Callable[[Any], object]] = {
             **node.events(),
@@ -140,7 +137,7 @@ class Station:
         """A neighbour has sent a publication."""
 
     def from_session(self, session: Session, publication: Publication) -> None:
-        """A client publishes."""
+        """A client publishes something that it may."""
         self.tell(session, Refused(publication.id, f"{self.identity.name} takes no events"))
 
     def told(self, link: Link, body: bytes) -> None:
@@ -158,36 +155,23 @@ class Station:
     def unfinished(self) -> Sequence[str]:
         return ()
 
-    # Of neighbours; see `links.Neighbourhood`.
+    def added(self, link: Link) -> None:
+        """A neighbour from now on, there or not."""
 
-    def objection_to(self, link: Link) -> str:  # noqa: ARG002
-        return ""
-
-    def added(self, link: Link) -> None: ...
-
-    def removed(self, link: Link, cause: str) -> None: ...
+    def removed(self, link: Link, cause: str) -> None:
+        """A neighbour no longer."""
 
     def greeted(self, link: Link) -> None:
-        link.away = False
+        """A neighbour is there."""
 
     def lost(self, link: Link) -> None:
-        link.away = True
+        """It is away. What is said to it waits."""
 
-    def refused(self, link: Link) -> None: ...
+    def begun(self, link: Link) -> None:
+        """They meet for the first time, or one of the two has lost its memory: tell it what it should know.
 
-    def clear(self, link: Link, cause: str) -> None: ...
-
-    def begin(self, link: Link, cause: str, *, undelivered: bool, again: list[Frame]) -> None:  # noqa: ARG002
-        for frame in again:
-            self.tell(link, frame.message, frame.hops)
-
-    # Of what clients have asked for; see `sessions.Interests`.
-
-    def unsubscribe(self, hop: Hop, id_: str, cause: str) -> None: ...
-
-    def unadvertise(self, hop: Hop, id_: str, cause: str) -> None: ...
-
-    def forget(self, hop: Hop, cause: str) -> None: ...
+        Events that it has not had are on their way. Notes that it may have had or not are gone.
+        """
 
     # --- what it can do, besides `tell` ---------------------------------------------------------------
 
@@ -244,7 +228,8 @@ class Station:
         if session.dropped:
             self.tell(session, Dropped(session.dropped))
             session.drop(0)
-        self.tell(session, Delivery(publication, tuple(ids)), hops)
+        for part in parts_of(ids, self.config.delivery_ids_bytes_max):
+            self.tell(session, Delivery(publication, part), hops)
 
     def _report(
         self,
@@ -282,6 +267,25 @@ class Station:
     def take_ack(self, connection: int, ack: Ack) -> bool:
         return self.node.take_ack(connection, ack)
 
+    # --- neighbours; see `links.Neighbourhood` --------------------------------------------------------
+
+    def objection_to(self, link: Link) -> str:  # noqa: ARG002
+        return ""
+
+    def refused(self, link: Link) -> None:
+        """Only brokers do that."""
+
+    def clear(self, link: Link, cause: str) -> None:  # noqa: ARG002
+        if not link.peer_life:  # they have never met: what waits can't have arrived
+            waiting = (frame.message for lane in link.channel.lanes for frame in lane.outbox)
+            self._first_words = [message for message in waiting if type(message) is Note]
+
+    def begin(self, link: Link, cause: str, *, undelivered: bool, again: list[Frame]) -> None:  # noqa: ARG002
+        first_words, self._first_words = self._first_words, []
+        for note in first_words:
+            self.tell(link, note)
+        self.begun(link)
+
     # --- what happens -------------------------------------------------------------------------------
 
     def _timer(self, event: ev.TimerFired) -> None:
@@ -293,6 +297,7 @@ class Station:
 
     def _started(self, event: ev.Started) -> None:
         restore_node(event.records, self.node)
+        self.clientele.restore(event.records)
         self.restored({key[1:]: value for key, value in event.records.items() if key[0] == RECORD})
         self.node.start()
 
@@ -314,41 +319,3 @@ class Station:
     def _note(self, link: Link, note: Note) -> None:
         if note.module == self.name:  # else it stands for what has lost its meaning; see `links`
             self.told(link, note.body)
-
-    # --- what any client may say ----------------------------------------------------------------------
-
-    def _manners(self) -> Listeners:
-        """The answers of a station that has nothing else to say."""
-        return {
-            Subscribe: self._declines,
-            Advertise: self._declines,
-            Unsubscribe: self._nods,
-            Unadvertise: self._nods,
-            Settle: self._settles,
-            EndSession: self._ends,
-            HandOver: self._ends,
-            Migrate: self._stays,
-            Paused: self._stays,
-            Arrived: self._nods,
-            Probed: self._nods,
-        }
-
-    def _declines(self, session: Session, message: Subscribe | Advertise) -> None:
-        what = "subscribes" if isinstance(message, Subscribe) else "advertises"
-        self.tell(session, Refused(message.id, f"nobody {what} at {self.identity.name}"))
-
-    def _nods(self, session: Session, message: Message) -> None:
-        """It is all the same to it."""
-
-    def _settles(self, session: Session, message: Settle) -> None:
-        """What a client asks for is in effect as soon as it is heard, unless others have to know."""
-        self.tell(session, Settled(message.id))
-
-    def _ends(self, session: Session, message: EndSession | HandOver) -> None:
-        if not session.leaving:
-            session.leaving = True
-            self.node.hosted.mark_ending(session, message.cause)
-            self.node.hosted.say_ended(session, "goodbye")
-
-    def _stays(self, session: Session, message: Migrate | Paused) -> None:  # noqa: ARG002
-        self.tell(session, MigrationFailed("advertisements do not migrate here"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from roost.broker.hops import Link
 from roost.broker.messages import Unadvertise
 from roost.simulation.clients import SimulatedClient
 from roost.simulation.clock import Clock
@@ -98,13 +99,17 @@ class Settling:
             if lives[0] is None or lives[1] is None:
                 return False
             here, there = lives[0].machine.links.get(b), lives[1].machine.links.get(a)
-            if here is None or there is None or here.away or there.away:
+            if here is None or there is None or self._is_away(here, a) or self._is_away(there, b):
                 return False
             if here.channel.control.sent != there.channel.control.received:
                 return False
             if there.channel.control.sent != here.channel.control.received:
                 return False
         return True
+
+    def _is_away(self, link: Link, of: str) -> bool:
+        """Whether a neighbour is; a broker takes it for so until it has answered, see `absence`."""
+        return link.away if self._hosts[of].kind.is_broker else not link.greeted
 
     def _withdrawals_are_left(self) -> bool:
         """Whether any broker has an entry that is being withdrawn from it."""

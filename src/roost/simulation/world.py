@@ -24,7 +24,6 @@ from roost.broker.names import Address
 from roost.broker.permissions import Permission
 from roost.broker.registry import module_class
 from roost.broker.routers import router_of
-from roost.broker.station import Station
 from roost.broker.story import Storybook
 from roost.language import Advertisement, covers
 from roost.simulation import statements as st
@@ -203,8 +202,7 @@ class World:
 
     def _add_client(self, name: str, broker: str, process: str = "") -> SimulatedClient:
         party = self.new_party(name)
-        server = self.hosts[broker].kind.type
-        party.advertises = server.advertises if issubclass(server, Station) else None
+        party.unasked = not self.hosts[broker].kind.is_broker
         client = self.clients[name] = SimulatedClient(self, name, party, process)
         client.handle(ev.AttachRequested(address_of(broker)))
         return client
