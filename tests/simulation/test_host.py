@@ -55,6 +55,28 @@ def test_matching_delay(subscriptions: int, mhz: float, slow: float, expected_s:
     assert world.delays.maximum == pytest.approx(expected_s, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("setting", "line"),
+    [
+        ("subscribing", "4.0 subscriber subscribe S0 more a > 5"),
+        ("unsubscribing", "4.0 subscriber unsubscribe S0 x0"),
+        ("advertising", "4.0 publisher advertise P more b > 5"),
+        ("unadvertising", "4.0 publisher unadvertise P more"),
+    ],
+)
+def test_what_changes_a_table_may_cost_time(setting: str, line: str) -> None:
+    """100 s x MHz at 100 MHz: the event behind it waits for a second. Without the setting it does not."""
+    more = "3.0 publisher advertise P more b > 5\n" if "unadvertise" in line else ""
+    text = f"{more}{line}\n4.5 publisher publish P [a,7]\n"
+    free = one_broker(mhz=100, idle=1, rest=text)
+    setting = f"0.0 federation set {setting}_s_mhz 100"
+    costly = one_broker(mhz=100, idle=1, rest=f"{setting}\n{text}")
+    assert judged(free).clean
+    assert judged(costly).clean
+    assert free.delays.maximum == pytest.approx(0.0, abs=0.01)
+    assert costly.delays.maximum == pytest.approx(0.5, abs=0.01)
+
+
 def test_slow_is_over_again() -> None:
     text = "3.0 broker slow B 3\n4.0 broker slow B 1\n5.0 publisher publish P [a,7]\n"
     world = one_broker(mhz=100, idle=119, rest=text)

@@ -23,12 +23,11 @@ def costs_of(kind: Kind, settings: Settings) -> Costs:
     costs = kind.type.costs
     if not kind.is_broker:
         return costs
-    subscribing, advertising = settings.subscribing_s_mhz, settings.advertising_s_mhz
     said: dict[type[Message], float] = {
-        Subscribe: subscribing,
-        Unsubscribe: subscribing,
-        Advertise: advertising,
-        Unadvertise: advertising,
+        Subscribe: settings.subscribing_s_mhz,
+        Unsubscribe: settings.unsubscribing_s_mhz,
+        Advertise: settings.advertising_s_mhz,
+        Unadvertise: settings.unadvertising_s_mhz,
     }
     # What the settings leave at 0 is what a broker of one's own may say.
     messages = {**costs.messages_s_mhz, **{each: cost for each, cost in said.items() if cost}}
