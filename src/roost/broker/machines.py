@@ -23,7 +23,7 @@ GROUP = "roost.machines"
 BROKER = "broker"
 
 
-class Kind(Struct, frozen=True):
+class MachineKind(Struct, frozen=True):
     """A kind of machine, and its settings."""
 
     type: type[Broker] | type[Station]
@@ -41,7 +41,7 @@ class Kind(Struct, frozen=True):
         return self.type(config, modules, self.settings)  # type: ignore[call-arg]
 
 
-def kind_of(text: str) -> Kind:
+def kind_of(text: str) -> MachineKind:
     """The kind that a text means; UserError says what is wrong with it."""
     reference, *words = text.split() or [BROKER]
     if reference == BROKER:
@@ -58,4 +58,4 @@ def kind_of(text: str) -> Kind:
         if not (equals and key):
             raise UserError(f"{what}: {word!r}; expected KEY=VALUE")
         settings[key] = value
-    return Kind(found, settings_of(what, getattr(found, "Config", None), settings))
+    return MachineKind(found, settings_of(what, getattr(found, "Config", None), settings))

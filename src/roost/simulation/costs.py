@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from roost.broker.messages import Advertise, Message, Subscribe, Unadvertise, Unsubscribe
 
 if TYPE_CHECKING:
-    from roost.broker.machines import Kind
+    from roost.broker.machines import MachineKind
     from roost.broker.server import Costs
     from roost.simulation.settings import Settings
 
 
-def costs_of(kind: Kind, settings: Settings) -> Costs:
+def costs_of(kind: MachineKind, settings: Settings) -> Costs:
     """The costs of a machine of that kind."""
     costs = kind.type.costs
     if not kind.is_broker:

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from roost.broker.config import BrokerConfig
-    from roost.broker.machines import Kind
+    from roost.broker.machines import MachineKind
     from roost.broker.module import Module
     from roost.broker.server import Costs
     from roost.simulation.world import World
@@ -109,7 +109,7 @@ class Host:
         self,
         world: World,
         name: str,
-        kind: Kind,
+        kind: MachineKind,
         costs: Costs,
         *,
         cpu_mhz: float,
