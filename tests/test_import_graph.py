@@ -24,7 +24,8 @@ def test_no_collaborator_holds_the_broker() -> None:
     holders = [
         path
         for path, source in sources_of(PACKAGE).items()
-        if re.search(r"\b_broker\b|\bbroker: Broker\b|import Broker\b", source)
+        if not path.endswith("/machines.py")  # which makes one, and holds none
+        and re.search(r"\b_broker\b|\bbroker: Broker\b|import Broker\b", source)
     ]
     assert holders == []
 

@@ -458,7 +458,7 @@ class Federation:
     def check_quiet(self) -> None:
         """Nothing waits for anything, but a session whose client did not say that it had its last word."""
         for name, broker in self.brokers.items():
-            assert not broker.waiting_for_store, name
+            assert not broker.node.work.waits, name
             assert not len(broker.draining), name
             sessions = broker.sessions.values()
             current = [s for s in sessions if self.clients[s.client].session == s.name]

@@ -81,14 +81,14 @@ def test_nothing_outward_leaves_before_it_is_safe() -> None:
     since = len(federation.said)
     federation.publish("pub", a=1)
     federation.settle()
-    assert federation.brokers["B1"].waiting_for_store
+    assert federation.brokers["B1"].node.work.waits
     assert not [said for said in federation.said[since:] if said.who == "B1"]
     assert federation.clients["pub"].pending == 1  # not even an acknowledgement
     federation.hold_commits.clear()
     federation.commit("B1")
     federation.settle()
     assert federation.got("sub") == ["pub:1"]
-    assert not federation.brokers["B1"].waiting_for_store
+    assert not federation.brokers["B1"].node.work.waits
 
 
 def test_what_needs_no_store_still_waits_behind_what_does() -> None:

@@ -135,6 +135,6 @@ def test_a_ping_needs_no_greeting_and_stands_in_for_none() -> None:
     broker = federation.brokers["B1"]
     federation.handle("B1", ev.ConnectionAccepted(99))
     (send,) = broker.handle(ev.Received(99, (Ping(5),)), 0.0)
-    assert send.parcel == Pong(5)  # type: ignore[attr-defined]
+    assert send.parcel == Pong(5)  # type: ignore[union-attr]
     commands = broker.handle(ev.Received(99, (Ping(6), Pong(7))), 0.0)
     assert "Pong came where a greeting was expected" in str(commands)

@@ -176,3 +176,15 @@ def test_bad_input(roost: Roost, state: Path, arguments: tuple[str, ...], messag
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(message)
     assert federation.read(state) is None
+
+
+def test_machines_that_are_no_brokers(roost: Roost, tmp_path: Path) -> None:
+    """Each is started by itself, by `roost broker --machine`."""
+    path = tmp_path / "mesh.workload"
+    path.write_text("0 broker add M0 1000 16 10 tests.example.mesh:Mesh\n")
+    ran = roost("up", path)
+    assert ran.code == 2
+    assert "mesh.workload:1: M0 is tests.example.mesh:Mesh; expected brokers only" in ran.err
+    ran = roost("broker", "--machine", "nobody")
+    assert ran.code == 2
+    assert "[broker] no package offers a machine 'nobody'" in ran.err

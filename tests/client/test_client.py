@@ -280,7 +280,7 @@ async def test_bad_filters_and_events_raise_at_once() -> None:
 @in_loop
 async def test_advertisements_follow_from_what_is_published(kind: Kind) -> None:
     async with broker(kind) as (url, shell), connect(url) as client:
-        known = shell.machine.router.advertisements
+        known = shell.broker.router.advertisements
         for n in range(10):
             await client.publish({"class": "STOCK", "n": n})
             await client.publish({"n": n, "class": "STOCK"})
@@ -311,7 +311,7 @@ async def test_very_many_shapes() -> None:
 async def test_advertising_oneself(kind: Kind) -> None:
     async with broker(kind) as (url, shell), connect(url) as client:
         advertised = await client.advertise("class = 'STOCK'")
-        assert len(shell.machine.router.advertisements) == 1
+        assert len(shell.broker.router.advertisements) == 1
         await client.publish({"class": "STOCK"})
         await client.flush()
         await client.publish({"class": "NEWS"})
@@ -325,7 +325,7 @@ async def test_advertising_oneself(kind: Kind) -> None:
         await client.publish({"class": "STOCK"})
         with pytest.raises(Refused):
             await client.flush()
-        assert not shell.machine.router.advertisements
+        assert not shell.broker.router.advertisements
 
 
 @in_loop
@@ -417,18 +417,18 @@ async def test_refusals_are_raised_where_somebody_is() -> None:
         # Of a subscription: by `ready`, and reading.
         subscription = client.subscribe("n > 5")
         await client.flush()
-        (id_,) = server.shell.machine.router.subscriptions
+        (id_,) = server.shell.broker.router.subscriptions
         refuses(server, client.name, id_, "not any more")
         with pytest.raises(Refused, match="the subscription to 'n > 5' was refused: not any more"):
             await subscription.get()
         with pytest.raises(Refused):
             await subscription.ready()
-        await until(lambda: not server.shell.machine.router.subscriptions)
+        await until(lambda: not server.shell.broker.router.subscriptions)
 
         # Of an advertisement that had been accepted: by what it covered.
-        (id_,) = server.shell.machine.router.advertisements
+        (id_,) = server.shell.broker.router.advertisements
         refuses(server, client.name, id_, "nor this")
-        await until(lambda: not server.shell.machine.router.advertisements)
+        await until(lambda: not server.shell.broker.router.advertisements)
         await client.publish({"n": 3})
         with pytest.raises(Refused, match="no advertisement"):
             await client.flush()
@@ -557,7 +557,7 @@ async def test_leaving_leaves_nothing_behind(kind: Kind) -> None:
             await client.publish({"n": 1})
             assert len(shell.machine.sessions) == 1
         await until(lambda: not shell.connections)
-        machine = shell.machine
+        machine = shell.broker
         assert not machine.sessions
         assert not machine.router.subscriptions
         assert not machine.router.advertisements

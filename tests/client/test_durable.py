@@ -192,7 +192,7 @@ async def test_a_broker_that_has_forgotten_the_session() -> None:
             await client.publish({"n": n})
         old = await take(sub, 5)
     async with serving(config(port=port)) as server:
-        await until(lambda: server.shell.machine.router.subscriptions)
+        await until(lambda: server.shell.broker.router.subscriptions)
         await until(lambda: client.state == "connected")
         for n in range(5, 10):
             await client.publish({"n": n})
@@ -229,7 +229,7 @@ async def test_forgetting_it() -> None:
         assert (await sub.get())["n"] == 1
         await sub.forget()
         await until(lambda: len(server.shell.machine.sessions) == 1)
-        assert not server.shell.machine.router.subscriptions
+        assert not server.shell.broker.router.subscriptions
         assert [event async for event in sub] == []
         for use in (sub.forget(), sub.ready()):
             with pytest.raises(Closed):
@@ -317,7 +317,7 @@ async def test_a_refusal() -> None:
     async with serving() as server, connect(url_of(server)) as client:
         sub = client.subscribe("n > 0", durable="d")
         await sub.ready()
-        (id_,) = server.shell.machine.router.subscriptions
+        (id_,) = server.shell.broker.router.subscriptions
         assert id_ == "durable/d/events"
         refuses(server, "durable~d", id_, "not for you")
         with pytest.raises(Refused, match="the durable subscription 'd' was refused: not for you"):

@@ -193,7 +193,7 @@ async def test_forgetting_it() -> None:
         await publish(outbox, 1, 4)
         await outbox.forget()
         await until(lambda: len(server.shell.machine.sessions) == 1)
-        assert not server.shell.machine.router.advertisements
+        assert not server.shell.broker.router.advertisements
         for use in (outbox.open(), outbox.flush(), outbox.forget(), publish(outbox, 1, 2)):
             with pytest.raises(Closed, match="the outbox 'o' is closed"):
                 await use
@@ -226,7 +226,7 @@ async def test_a_refused_event_is_not_skipped() -> None:
             await publish(outbox, 1, 6)
         assert numbers(await take(sub, 5)) == [1, 2, 3, 4, 5]
         # What the first one advertised holds, too.
-        assert len(server.shell.machine.router.advertisements) == 2
+        assert len(server.shell.broker.router.advertisements) == 2
 
 
 @in_loop
@@ -234,7 +234,7 @@ async def test_a_refused_advertisement() -> None:
     async with serving() as server, connect(url_of(server)) as client:
         outbox = client.outbox("o", advertise="n > 0")
         await outbox.open()
-        (id_,) = server.shell.machine.router.advertisements
+        (id_,) = server.shell.broker.router.advertisements
         refuses(server, "outbox~o", id_, "not you")
         await until(lambda: outbox._line.failure is not None)
         for use in (outbox.publish(1, {"n": 1}), outbox.flush()):

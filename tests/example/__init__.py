@@ -1,1 +1,3 @@
-"""A package of somebody who uses Roost, and edits nothing of it: a module and a router of their own."""
+"""A package of somebody who uses Roost, and edits nothing of it: a module, a router and a machine of
+their own.
+"""

@@ -18,6 +18,7 @@ from roost.broker import events as ev
 from roost.broker.client import Client
 from roost.broker.commands import Command, Tell
 from roost.broker.config import ClientConfig
+from roost.broker.machine import Happening
 from roost.broker.names import Address
 from roost.language import Advertisement, Event, Filter, Operator, Predicate, Subscription
 from roost.simulation import statements as st
@@ -59,7 +60,7 @@ class Process(SimulatedClient):
         self.dead = False
         self.is_open = False
 
-    def handle(self, event: object, time: float | None = None) -> None:
+    def handle(self, event: Happening, time: float | None = None) -> None:
         if not self.dead:
             super().handle(event, time)
 

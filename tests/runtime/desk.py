@@ -13,6 +13,7 @@ from roost.broker import commands as do
 from roost.broker import events as ev
 from roost.broker.config import BrokerConfig
 from roost.broker.core import Broker
+from roost.broker.machine import Happening
 from roost.broker.messages import (
     PROTOCOL_VERSION,
     Advertise,
@@ -51,7 +52,7 @@ class Desk:
         self.broker = Broker(self.config)
         self.handle(ev.Started(dict(self.store)))
 
-    def handle(self, event: object) -> None:
+    def handle(self, event: Happening) -> None:
         waiting = self.broker.handle(event, 0.0)
         while waiting:
             command = waiting.pop(0)

@@ -312,7 +312,7 @@ class Victim:
             peer.subscribe(id_, wants(SECRET))
             peer.advertise(id_, wants(SECRET))
             await settled(peer)
-            machine = self._brokers.servers["B0"].shell.machine
+            machine = self._brokers.servers["B0"].shell.broker
             mine = self._brokers.session("B0", session)
             tables = (machine.router.subscriptions, machine.router.advertisements)
             if not all(id_ in table and table[id_].hop is mine for table in tables):

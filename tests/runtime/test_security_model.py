@@ -359,7 +359,7 @@ class Attacker:
 
     def _entries(self, id_: str, subscriptions: bool) -> int:
         """At how many brokers it is known."""
-        routings = [server.shell.machine.router for server in self._brokers.servers.values()]
+        routings = [server.shell.broker.router for server in self._brokers.servers.values()]
         tables = [r.subscriptions if subscriptions else r.advertisements for r in routings]
         return sum(id_ in table for table in tables)
 

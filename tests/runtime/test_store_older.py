@@ -194,7 +194,7 @@ async def go_on(path: Path, incarnation: str | None) -> None:
     far, broker = await start("B1", {"B0": ""}, ""), None
     try:
         broker = await start("B0", {"B1": f"127.0.0.1:{far.port}"}, str(path.parent))
-        machine = broker.shell.machine
+        machine = broker.shell.broker
         assert incarnation in (None, machine.identity.incarnation)
         durable = {name: s.client for name, s in machine.sessions.items() if s.durable}
         assert durable == {

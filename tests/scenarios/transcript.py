@@ -163,7 +163,7 @@ class Reporter:
         if life is None:
             yield f"{name} is down"
             return
-        routing = life.machine.router
+        routing = life.broker.router
         for kind, table in (("sub", routing.subscriptions), ("adv", routing.advertisements)):
             for entry in table.values():
                 hop = entry.hop.name.split(".")[0]  # a session is its client's

@@ -46,6 +46,7 @@ from roost.broker.messages import (
     priority_of,
 )
 from roost.broker.moving import Move
+from roost.broker.node import Node
 from roost.broker.pausing import Pausing
 from roost.broker.permissions import Permission
 from roost.broker.requests import Requests
@@ -264,8 +265,8 @@ def restores_no_outbox(patch: pytest.MonkeyPatch) -> None:
     """Back from its store, a broker has nothing to send again."""
     original = restoring.restore_channels
 
-    def restore(hops: Mapping[Any, Any], kinds: Mapping[str | int, Mapping[Any, Any]]) -> None:
-        original(hops, {kind: what for kind, what in kinds.items() if kind != "out"})
+    def restore(node: Node, kinds: Mapping[str | int, Mapping[Any, Any]]) -> None:
+        original(node, {kind: what for kind, what in kinds.items() if kind != "out"})
 
     patch.setattr(restoring, "restore_channels", restore)
 
@@ -281,8 +282,8 @@ def restores_no_numbers_received(patch: pytest.MonkeyPatch) -> None:
     """Back from its store, a broker takes what is sent again for the first of all."""
     original = restoring.restore_channels
 
-    def restore(hops: Mapping[Any, Any], kinds: Mapping[str | int, Mapping[Any, Any]]) -> None:
-        original(hops, {kind: what for kind, what in kinds.items() if kind != "received"})
+    def restore(node: Node, kinds: Mapping[str | int, Mapping[Any, Any]]) -> None:
+        original(node, {kind: what for kind, what in kinds.items() if kind != "received"})
 
     patch.setattr(restoring, "restore_channels", restore)
 

@@ -331,6 +331,29 @@ def test_parts(data: st.DataObject) -> None:
     }
 
 
+@given(st.data())
+def test_machines_that_are_no_brokers_are_linked_as_they_like(data: st.DataObject) -> None:
+    """In circles too; whoever asks for the overlay sees none of them."""
+    overlay = Fabric()
+    for number in range(6):
+        overlay.add_broker(str(number), in_overlay=False)
+    for name in "AB":
+        overlay.add_broker(name)
+    overlay.add_link("A", "B", 0.0)
+    pairs = [(a, b) for b in range(6) for a in range(b)]
+    links = data.draw(st.lists(st.sampled_from(pairs), unique=True))
+    gone = data.draw(st.lists(st.sampled_from(links), unique=True)) if links else []
+    for a, b in links:
+        overlay.add_link(str(a), str(b), 0.0)
+    for a, b in gone:
+        overlay.remove_link(str(a), str(b))
+    parts = brute_parts(list(range(6)), set(links) - set(gone))
+    assert overlay.parts == len(parts) + 1
+    for part in parts:
+        assert len({overlay.part(str(number)) for number in part}) == 1
+    assert overlay.brokers() == ["A", "B"]
+
+
 def test_links_that_are_cut() -> None:
     overlay = Fabric()
     for name in "AB":

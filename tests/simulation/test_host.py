@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from roost.broker.events import TimerFired
 from roost.simulation.host import QUEUED_BYTES, SUBSCRIPTION_BYTES, Host, Life
 from roost.simulation.world import World
 from tests.simulation.lab import PAIR, arrivals, judged, world_of
@@ -52,6 +53,28 @@ def test_matching_delay(subscriptions: int, mhz: float, slow: float, expected_s:
     world.run(5.0)
     assert world.delays.count == 1
     assert world.delays.maximum == pytest.approx(expected_s, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("setting", "line"),
+    [
+        ("subscribing", "4.0 subscriber subscribe S0 more a > 5"),
+        ("unsubscribing", "4.0 subscriber unsubscribe S0 x0"),
+        ("advertising", "4.0 publisher advertise P more b > 5"),
+        ("unadvertising", "4.0 publisher unadvertise P more"),
+    ],
+)
+def test_what_changes_a_table_may_cost_time(setting: str, line: str) -> None:
+    """100 s x MHz at 100 MHz: the event behind it waits for a second. Without the setting it does not."""
+    more = "3.0 publisher advertise P more b > 5\n" if "unadvertise" in line else ""
+    text = f"{more}{line}\n4.5 publisher publish P [a,7]\n"
+    free = one_broker(mhz=100, idle=1, rest=text)
+    setting = f"0.0 federation set {setting}_s_mhz 100"
+    costly = one_broker(mhz=100, idle=1, rest=f"{setting}\n{text}")
+    assert judged(free).clean
+    assert judged(costly).clean
+    assert free.delays.maximum == pytest.approx(0.0, abs=0.01)
+    assert costly.delays.maximum == pytest.approx(0.5, abs=0.01)
 
 
 def test_slow_is_over_again() -> None:
@@ -121,7 +144,7 @@ def test_control_leaves_ahead_of_data() -> None:
     text += "9.0 publisher publish P [a,7]\n" * 20 + "9.1 publisher advertise P more b > 1\n"
     world = world_of(text)
     world.run(9.2)
-    assert "P/2" in life_of(world, "B2").machine.router.advertisements
+    assert "P/2" in life_of(world, "B2").broker.router.advertisements
     assert 0 < world.oracle.delivered < 10
     assert judged(world).clean
 
@@ -132,7 +155,7 @@ def test_control_is_handled_ahead_of_data() -> None:
     world = one_broker(mhz=1, idle=59, rest=text)  # a second each
     world.run(5.5)
     assert world.oracle.delivered == 1
-    assert len(life_of(world).machine.router.subscriptions) == 61
+    assert len(life_of(world).broker.router.subscriptions) == 61
 
 
 # --- load indices -----------------------------------------------------------------------------------
@@ -188,10 +211,10 @@ def test_a_crash_drops_what_is_not_committed(crash_at: float, kept: bool) -> Non
     text = f"4.0 subscriber subscribe S0 more a > 3\n{crash_at} broker crash B keep\n"
     world = one_broker(rest=DURABLE + text + "6.0 broker restart B\n")
     world.run(6.01)
-    restored = life_of(world).machine.router.subscriptions
+    restored = life_of(world).broker.router.subscriptions
     assert ("S0/2" in restored) is kept
     world.run(10.0)
-    assert len(life_of(world).machine.router.subscriptions) == 2  # it is said again
+    assert len(life_of(world).broker.router.subscriptions) == 2  # it is said again
     assert judged(world).clean
 
 
@@ -199,7 +222,7 @@ def test_a_crash_without_its_store_begins_with_nothing() -> None:
     world = one_broker(rest=DURABLE + "4.0 broker crash B lose\n6.0 broker restart B\n")
     world.run(6.001)
     assert host_of(world).lives == 2
-    assert not life_of(world).machine.router.subscriptions
+    assert not life_of(world).broker.router.subscriptions
     assert judged(world).clean
 
 
@@ -207,4 +230,4 @@ def test_a_broker_that_is_down_hears_nothing() -> None:
     world = one_broker(rest="4.0 broker crash B lose\n")
     world.run(5.0)
     assert host_of(world).life is None
-    host_of(world).notice(object())
+    host_of(world).notice(TimerFired("nobody hears it"))

@@ -346,7 +346,7 @@ def test_an_error_shows_the_line_and_how_it_is_written() -> None:
         "mesh.txt:1: column 19: CPU is 'fast'; expected a number above 0\n"
         "  1.0 broker add B0 fast 16 10\n"
         "                    ^\n"
-        "hint: write TIME broker add BROKER CPU MEMORY BANDWIDTH"
+        "hint: write TIME broker add BROKER CPU MEMORY BANDWIDTH [MACHINE]"
     )
 
 

@@ -146,7 +146,8 @@ class Author:
     def add_broker(self) -> None:
         new, (x, y, z) = self.new("B"), self.draw(st.tuples(ABOVE_ZERO, ABOVE_ZERO, ABOVE_ZERO))
         self.brokers.append(new)
-        self.write(lambda at: say.AddBroker(new, x, y, z, at=at))
+        machine = self.draw(st.sampled_from([None, "broker"]))
+        self.write(lambda at: say.AddBroker(new, x, y, z, machine, at=at))
 
     def apart(self) -> list[tuple[str, str]]:
         return [(a, b) for a in self.brokers for b in self.brokers if b not in tree(self.links, a)]

@@ -31,6 +31,7 @@ from roost.broker.channel import Channel
 from roost.broker.commands import Close, Command, Hand, SetTimer, Tell
 from roost.broker.config import ClientConfig
 from roost.broker.errors import RemoteProtocolError
+from roost.broker.machine import Happening
 from roost.broker.messages import (
     PROTOCOL_VERSION_MIN,
     Arrived,
@@ -170,7 +171,7 @@ class Client:
         lanes = (lane for a in self.attachments() for lane in a.channel.lanes)
         return sum(len(lane.outbox) for lane in lanes) + len(self.kept_back)
 
-    def handle(self, event: Any, now: float) -> list[Command]:
+    def handle(self, event: Happening, now: float) -> list[Command]:
         """What there is to do now that this has happened."""
         self._commands = []
         self.now = now

@@ -1,9 +1,12 @@
-"""What a broker or a client wants done: the answers of `handle`. Who does it is the driver's business."""
+"""What a machine wants done: the answers of `handle`. Who does it is the driver's business.
+
+`Command` is any of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -12,59 +15,59 @@ from roost.broker.messages import Frame, Parcel, Publication
 StoreKey = tuple[str | int, ...]
 
 
-class Command(Struct, frozen=True, gc=False):
+class _Plain(Struct, frozen=True, gc=False):
     """Something for the driver to do."""
 
 
-class Send(Command, frozen=True):
+class Send(_Plain, frozen=True):
     """Put this on a connection. On one that is closed by now, nothing happens: it will be sent again."""
 
     connection: int
     parcel: Parcel
 
 
-class Deliver(Command, frozen=True):
+class Deliver(_Plain, frozen=True):
     """Put one publication on many connections of clients: to each its frame, with a `Delivery`."""
 
     publication: Publication
     frames: Sequence[tuple[int, Frame]]  # connection, frame
 
 
-class SetTimer(Command, frozen=True):
+class SetTimer(_Plain, frozen=True):
     """`TimerFired(name)` after so long; one of that name that runs is replaced."""
 
     name: str
     delay_s: float
 
 
-class CancelTimer(Command, frozen=True):
+class CancelTimer(_Plain, frozen=True):
     """Forget that timer; if it is not there, so much the better."""
 
     name: str
 
 
-class OpenLink(Command, frozen=True):
+class OpenLink(_Plain, frozen=True):
     """Connect to a broker: `LinkOpened` or `LinkRefused`."""
 
     broker: str
     address: str = ""  # where it is found, for a driver that has not been told
 
 
-class Close(Command, frozen=True):
+class Close(_Plain, frozen=True):
     """Close a connection, after what was sent on it; the reason is for the peer and the log."""
 
     connection: int
     reason: str
 
 
-class Persist(Command, frozen=True):
+class Persist(_Plain, frozen=True):
     """Write all of this to the store, or none of it: `Persisted(token)`. None deletes."""
 
     token: int
     writes: Mapping[StoreKey, Any]
 
 
-class Fetch(Command, frozen=True):
+class Fetch(_Plain, frozen=True):
     """Read messages that are in the store only: `Fetched`. Their keys are ("out", *key, number)."""
 
     key: StoreKey
@@ -72,13 +75,13 @@ class Fetch(Command, frozen=True):
     count: int
 
 
-class PauseReading(Command, frozen=True):
+class PauseReading(_Plain, frozen=True):
     """Take no more data from this connection (control goes on) until `ResumeReading`."""
 
     connection: int
 
 
-class ResumeReading(Command, frozen=True):
+class ResumeReading(_Plain, frozen=True):
     """Go on."""
 
     connection: int
@@ -97,19 +100,19 @@ class Decision(Struct, frozen=True, gc=False):
     cause: str
 
 
-class Record(Command, frozen=True):
+class Record(_Plain, frozen=True):
     """Keep a decision in the trace."""
 
     decision: Decision
 
 
-class Rewired(Command, frozen=True):
+class Rewired(_Plain, frozen=True):
     """A link has moved (see `rewiring`): the mover is a neighbour of the anchor now, not of the middle."""
 
     brokers: tuple[str, ...]  # the middle, the mover and the anchor
 
 
-class Report(Command, frozen=True):
+class Report(_Plain, frozen=True):
     """Something that operators may want to know, for the log; nobody acts on it."""
 
     level: str  # debug, info, warning or error
@@ -121,7 +124,7 @@ class Report(Command, frozen=True):
 # --- clients only -----------------------------------------------------------------------------------
 
 
-class Hand(Command, frozen=True):
+class Hand(_Plain, frozen=True):
     """An event for the application."""
 
     publication: Publication
@@ -129,9 +132,28 @@ class Hand(Command, frozen=True):
     number: int  # of the delivery: for `Handled`
 
 
-class Tell(Command, frozen=True):
+class Tell(_Plain, frozen=True):
     """News for the application: `attached`, `detached`, `refused`, `dropped`, `settled`, `ended`."""
 
     what: str
     about: str = ""
     reason: str = ""
+
+
+Command: TypeAlias = (
+    Send
+    | Deliver
+    | SetTimer
+    | CancelTimer
+    | OpenLink
+    | Close
+    | Persist
+    | Fetch
+    | PauseReading
+    | ResumeReading
+    | Record
+    | Rewired
+    | Report
+    | Hand
+    | Tell
+)

@@ -16,7 +16,7 @@ Publications take the exchange, from wherever they come.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from roost.broker import events as ev
@@ -31,6 +31,7 @@ from roost.broker.draining import Draining
 from roost.broker.exchange import Exchange
 from roost.broker.federation import Federation
 from roost.broker.hops import Entry, Hop, Link, Session
+from roost.broker.machine import Happening
 from roost.broker.membership import Membership
 from roost.broker.messages import (
     ASKS_BACK,
@@ -72,10 +73,13 @@ from roost.broker.rewiring.plan import TIMER as REWIRE
 from roost.broker.rewiring.rewirings import Rewirings
 from roost.broker.router import Flooding
 from roost.broker.routers import router_of
+from roost.broker.server import Costs
 
 
 class Broker:
-    """One broker of a federation."""
+    """One broker of a federation: a `Server`."""
+
+    costs = Costs()
 
     def __init__(self, config: BrokerConfig, modules: Sequence[Module] = ()) -> None:
         self.config = config
@@ -190,12 +194,13 @@ class Broker:
             link_messages=self._link_messages(),
             session_messages=self._session_messages(),
         )
+        self.traffic, self.table = self.exchange, self.router.subscriptions
         self._work = work
         self._handlers = self._events()
 
     # --- the one verb -------------------------------------------------------------------------------
 
-    def handle(self, event: Any, now: float) -> list[Command]:
+    def handle(self, event: Happening, now: float) -> list[Command]:
         """What there is to do now that this has happened."""
         work = self._work
         if type(event) is ev.Persisted:
@@ -217,34 +222,20 @@ class Broker:
     # --- what happens -------------------------------------------------------------------------------
 
     def _events(self) -> dict[type, Any]:
-        node = self.node
         return {
-            ev.Received: node.received,
+            **self.node.events(),
             ev.TimerFired: self._timer,
-            ev.ConnectionAccepted: node.accepted,
-            ev.ConnectionClosed: node.closed,
-            ev.Identified: node.identified,
-            ev.Congested: node.congested,
-            ev.Relieved: node.relieved,
-            ev.LinkOpened: node.linked.opened,
-            ev.LinkRefused: node.linked.refused,
-            ev.NeighboursConfigured: node.linked.configured,
-            ev.LinkAdded: node.linked.added,
-            ev.LinkRemoved: node.linked.removed,
             ev.RewiringRequested: lambda event: self.rewirings.begin(
                 event.mover, event.anchor, event.cause
             ),
             ev.ClientRedirected: lambda event: self._redirect(
                 event.client, event.address, event.cause
             ),
-            ev.SessionDismissed: node.hosted.dismiss,
             ev.LoadSampled: lambda event: self.modules.sampled(event.load, self._work.now),
             ev.ModuleSwitched: lambda event: self.modules.switch(
                 event.module, ModuleState(event.state), self._work.now
             ),
             ev.Started: self._started,
-            ev.StoreFilled: node.hosted.filled,
-            ev.Fetched: node.flow.fetched,
         }
 
     def _timer(self, event: ev.TimerFired) -> None:
@@ -360,7 +351,20 @@ class Broker:
         """The last sample of the load indices."""
         return self.modules.load
 
-    @property
-    def waiting_for_store(self) -> bool:
-        """Whether anything is held back until a transaction is safe."""
-        return self._work.waits
+    def figures(self) -> Mapping[str, Any]:
+        """What only a broker can say of itself."""
+        return {
+            "routing": self.config.routing,
+            "subscriptions": len(self.router.subscriptions),
+            "advertisements": len(self.router.advertisements),
+        }
+
+    def unfinished(self) -> Sequence[str]:
+        """What it still has to do, in words, besides what waits in channels; at rest there is nothing."""
+        left = {
+            f"{len(self.draining)} markers have not come back": len(self.draining),
+            "entries from two sides have not been withdrawn from one": self.router.spare_entries,
+            "advertisements are expected from elsewhere": self.router.expected_entries,
+            "a link is being moved": self.rewirings.now is not None,
+        }
+        return [what for what, count in left.items() if count]

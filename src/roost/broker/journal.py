@@ -2,7 +2,7 @@
 
 A broker with durability on collects the writes that handling one event causes, and hands them to the
 driver as one `Persist`. Whatever it wants to say to anybody waits until that is safe (see
-`Broker.handle`): so nobody ever hears of a state that a crash could take back.
+`Work.commit`): so nobody ever hears of a state that a crash could take back.
 
 Keys are tuples that begin with a word for the kind of record; None deletes. Values are plain or Structs
 of `messages`: the simulator keeps them as they are, the runtime as bytes.

@@ -113,6 +113,25 @@ class Node:
         self._link_messages = link_messages
         self._session_messages = session_messages
 
+    def events(self) -> dict[type, Callable[[Any], object]]:
+        """Who handles what happens to any machine on a node."""
+        return {
+            ev.Received: self.received,
+            ev.ConnectionAccepted: self.accepted,
+            ev.ConnectionClosed: self.closed,
+            ev.Identified: self.identified,
+            ev.Congested: self.congested,
+            ev.Relieved: self.relieved,
+            ev.LinkOpened: self.linked.opened,
+            ev.LinkRefused: self.linked.refused,
+            ev.NeighboursConfigured: self.linked.configured,
+            ev.LinkAdded: self.linked.added,
+            ev.LinkRemoved: self.linked.removed,
+            ev.SessionDismissed: self.hosted.dismiss,
+            ev.StoreFilled: self.hosted.filled,
+            ev.Fetched: self.flow.fetched,
+        }
+
     # --- connections --------------------------------------------------------------------------------
 
     def accepted(self, event: ev.ConnectionAccepted) -> None:

@@ -45,22 +45,26 @@ def parse_order(reference: str, words: Iterable[str]) -> Order:
     return Order(reference, state, settings)
 
 
-def module_class(reference: str) -> type[Module]:
-    """The class that a reference means; UserError says what is wrong with it."""
+def find(reference: str, group: str, noun: str) -> object:
+    """What a reference means, of those that packages offer in a group; UserError if nothing."""
     if ":" in reference:
         try:
-            found = pkgutil.resolve_name(reference)
+            return pkgutil.resolve_name(reference)
         except (ImportError, AttributeError, ValueError) as error:
-            raise UserError(f"the module {reference!r} can't be imported: {error}") from None
-    else:
-        offered = {point.name: point for point in entry_points(group=GROUP)}
-        if reference not in offered:
-            there = ", ".join(sorted(offered)) or "none"
-            raise UserError(
-                f"no package offers a module {reference!r} (there are: {there});"
-                " expected one of these, or package.module:Class"
-            )
-        found = offered[reference].load()
+            raise UserError(f"the {noun} {reference!r} can't be imported: {error}") from None
+    offered = {point.name: point for point in entry_points(group=group)}
+    if reference not in offered:
+        there = ", ".join(sorted(offered)) or "none"
+        raise UserError(
+            f"no package offers a {noun} {reference!r} (there are: {there});"
+            " expected one of these, or package.module:Class"
+        )
+    return offered[reference].load()
+
+
+def module_class(reference: str) -> type[Module]:
+    """The class that a reference means; UserError says what is wrong with it."""
+    found = find(reference, GROUP, "module")
     if not (isinstance(found, type) and issubclass(found, Module) and found.name):
         raise UserError(
             f"{reference!r} is no module; expected a class derived from roost.broker.module.Module,"
@@ -72,19 +76,24 @@ def module_class(reference: str) -> type[Module]:
 def make_module(order: Order) -> Module:
     """A module of its own for one broker; UserError if its settings will not do."""
     kind = module_class(order.reference)
-    if kind.Config is None:
-        if order.settings:
-            raise UserError(f"the module {order.reference} has no settings; it was given some")
-        return kind()
+    settings = settings_of(f"the module {order.reference}", kind.Config, order.settings)
+    return kind() if settings is None else kind(settings)
+
+
+def settings_of(
+    what: str, config: type[Struct] | None, settings: Mapping[str, str]
+) -> Struct | None:
+    """The settings that words mean, of something that has these or none; UserError if they will not do."""
+    if config is None:
+        if settings:
+            raise UserError(f"{what} has no settings; it was given some")
+        return None
+    fields = ", ".join(config.__struct_fields__)
     try:
-        config = msgspec.convert(dict(order.settings), kind.Config, strict=False)
+        converted = msgspec.convert(dict(settings), config, strict=False)
     except msgspec.ValidationError as error:
-        fields = ", ".join(kind.Config.__struct_fields__)
-        raise UserError(f"the module {order.reference}: {error}; it has {fields}") from None
-    unknown = [key for key in order.settings if key not in kind.Config.__struct_fields__]
+        raise UserError(f"{what}: {error}; it has {fields}") from None
+    unknown = [key for key in settings if key not in config.__struct_fields__]
     if unknown:
-        fields = ", ".join(kind.Config.__struct_fields__)
-        raise UserError(
-            f"the module {order.reference} has no setting {unknown[0]!r}; it has {fields}"
-        )
-    return kind(config)
+        raise UserError(f"{what} has no setting {unknown[0]!r}; it has {fields}")
+    return converted

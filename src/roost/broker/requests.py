@@ -1,10 +1,4 @@
-"""What clients ask for: checked here, and then routed.
-
-The session of a *durable publisher* knows the number of the last event that it has accepted, whichever
-process it came from, and tells it to the next one. It accepts the next number and no other: what came before
-is not routed again, and where one was refused none behind it gets past. The number is part of the same
-transaction as the event.
-"""
+"""What clients ask for: checked here, and then routed."""
 
 from __future__ import annotations
 
@@ -31,6 +25,7 @@ from roost.broker.messages import (
 )
 from roost.broker.modules import Modules
 from roost.broker.names import Address
+from roost.broker.numbering import is_next
 from roost.broker.router import Flooding
 from roost.broker.sessions import Sessions
 from roost.broker.work import Work
@@ -153,31 +148,17 @@ class Requests:
         """From a client: only what it may publish, and has advertised."""
         reason = self._objection(session, publication)
         if session.published is not None:
-            self._publishes_next(session, session.published, publication, reason)
+            new = is_next(session, session.published, publication, reason, self._tell)
+            if new:
+                self._exchange.publish(session, publication, 0)
+            elif new is None:
+                self._exchange.duplicates += 1
         elif reason:
             self._tell(session, Refused(publication.id, reason))
         else:
             modules = self._modules
             if modules.tracing:
                 publication = modules.traced(publication, self._work.now)
-            self._exchange.publish(session, publication, 0)
-
-    def _publishes_next(
-        self, session: Session, last: int, publication: Publication, reason: str
-    ) -> None:
-        """From a durable publisher: the next number, and none twice."""
-        number = publication.sequence
-        if number <= last and publication.publisher == session.publisher:
-            self._exchange.duplicates += 1
-        elif reason or number != last + 1:
-            # None behind one that was refused is accepted: once said, that is enough for all of them.
-            if session.barred != last + 1:
-                session.barred = last + 1
-                reason = reason or f"number {last + 1} has to come first"
-                self._tell(session, Refused(publication.id, reason))
-        else:
-            session.barred = 0
-            session.count(number)
             self._exchange.publish(session, publication, 0)
 
     def _objection(self, session: Session, publication: Publication) -> str:

@@ -1,4 +1,4 @@
-"""A broker comes back from its store: the state that its last transaction left.
+"""A broker, or another machine on a node, comes back from its store, as its last transaction left it.
 
 Records are those that `Journal.put` wrote, in the order in which they were first written; see the
 modules that write them. Connections are gone, clients are away, timers are set anew, and modules start
@@ -21,6 +21,23 @@ from roost.broker.rewiring.rewirings import Rewirings
 from roost.broker.router import Flooding
 from roost.broker.spares import Kind
 
+# The first word of a key -> the rest of it -> the record.
+Kinds = Mapping[str | int, Mapping[StoreKey, Any]]
+
+
+def by_kind(records: Mapping[StoreKey, Any]) -> Kinds:
+    kinds: dict[str | int, dict[StoreKey, Any]] = {}
+    for (kind, *rest), value in records.items():
+        kinds.setdefault(kind, {})[tuple(rest)] = value
+    return kinds
+
+
+def restore_node(records: Mapping[StoreKey, Any], node: Node) -> None:
+    """Put back what any node remembers, and nothing else: its peers, and what waits for them."""
+    kinds = by_kind(records)
+    restore_peers(node, kinds)
+    restore_channels(node, kinds)
+
 
 def restore(
     records: Mapping[StoreKey, Any],
@@ -29,25 +46,54 @@ def restore(
     draining: Draining,
     rewirings: Rewirings,
 ) -> None:
-    """Put the records back into a machine that has nothing yet."""
-    kinds: dict[str | int, dict[StoreKey, Any]] = {}
-    for (kind, *rest), value in records.items():
-        kinds.setdefault(kind, {})[tuple(rest)] = value
+    """Put the records back into a broker that has nothing yet."""
+    kinds = by_kind(records)
+    restore_peers(node, kinds)
+    peers = (*node.links.values(), *node.sessions.values())
+    hops: dict[tuple[str, str], Hop] = {peer.key: peer for peer in peers}
+    if "rewiring" in kinds:  # which says who is to be told what
+        rewirings.restore(kinds["rewiring"][()])
+    for kind in ("adv", "sub"):
+        for (id_,), (hop_kind, hop_name, interest, number) in kinds.get(kind, {}).items():
+            key = (hop_kind, hop_name)
+            if key not in hops:
+                hops[key] = Inside(hop_name)
+            router.restore_entry(hops[key], str(id_), interest, number)
+    for (id_,), (hop_kind, hop_name, number) in kinds.get("next", {}).items():
+        router.restore_next(str(id_), hops[hop_kind, hop_name], number)
+    for (which, id_, *hop_key), (interest, number) in kinds.get("spare", {}).items():
+        spare_of = hops[str(hop_key[0]), str(hop_key[1])]
+        table: Kind = "sub" if which == "sub" else "adv"
+        router.restore_spare(table, spare_of, str(id_), interest, number)
+    for hop in hops.values():
+        if isinstance(hop, Link):
+            told = [(k, v) for k, v in kinds.get("told", {}).items() if k[0] == hop.name]
+            router.restore_told(
+                hop,
+                [str(id_) for (_, kind, id_), _ in told if kind == "sub"],
+                {str(id_): number for (_, kind, id_), number in told if kind == "adv"},
+            )
+    restore_channels(node, kinds)
+    draining.restore(
+        kinds.get("drains", {}).get((), 0), kinds.get("drain", {}), kinds.get("shared", {})
+    )
+    for hop in hops.values():
+        if isinstance(hop, Inside):
+            router.forget(hop, f"{node.identity.name} has restarted")
 
+
+def restore_peers(node: Node, kinds: Kinds) -> None:
+    """Who was linked and who had a session, and who we are."""
     identity = node.identity
     identity.incarnation = kinds.get("incarnation", {}).get((), identity.incarnation)
     identity.boots = kinds.get("boots", {}).get((), 0)
     node.hosted.unheard = kinds.get("unheard", {}).get((), 0)
     node.linked.configured_before = kinds.get("configured", {}).get(())
-    hops: dict[tuple[str, str], Hop] = {}
     for (name,), (dials, *rest) in kinds.get("link", {}).items():
         link = node.linked.new(str(name), dials)
         # Stores of an earlier version know only the first of these.
         link.peer_incarnation, link.peer_life, link.number_base, address = (*rest, "", 0, "")[:4]
         link.address = Address(address)
-        hops[link.key] = link
-    if "rewiring" in kinds:  # which says who is to be told what
-        rewirings.restore(kinds["rewiring"][()])
     counted = kinds.get("published", {})
     for (name,), (client, ending, durable, process, *later) in kinds.get("session", {}).items():
         publisher, published = counted.get((name,), ("", 0))
@@ -62,52 +108,20 @@ def restore(
             owner=later[0] if later else "",
         )
         session.dropped = kinds.get("dropped", {}).get((name,), 0)
-        hops[session.key] = session
-
-    for kind in ("adv", "sub"):
-        for (id_,), (hop_kind, hop_name, interest, number) in kinds.get(kind, {}).items():
-            key = (hop_kind, hop_name)
-            if key not in hops:
-                hops[key] = Inside(hop_name)
-            router.restore_entry(hops[key], str(id_), interest, number)
-    for (id_,), (hop_kind, hop_name, number) in kinds.get("next", {}).items():
-        router.restore_next(str(id_), hops[hop_kind, hop_name], number)
-    for (kind, id_, *hop_key), (interest, number) in kinds.get("spare", {}).items():
-        spare_of = hops[str(hop_key[0]), str(hop_key[1])]
-        table: Kind = "sub" if kind == "sub" else "adv"
-        router.restore_spare(table, spare_of, str(id_), interest, number)
-    for hop in hops.values():
-        if isinstance(hop, Link):
-            told = [(k, v) for k, v in kinds.get("told", {}).items() if k[0] == hop.name]
-            router.restore_told(
-                hop,
-                [str(id_) for (_, kind, id_), _ in told if kind == "sub"],
-                {str(id_): number for (_, kind, id_), number in told if kind == "adv"},
-            )
-    restore_channels(hops, kinds)
-    for link in node.links.values():
-        link.before = Marks.of(link.channel)
-    for session in node.sessions.values():
-        session.ended = any(type(f.message) is SessionEnded for f in session.channel.data.outbox)
-    draining.restore(
-        kinds.get("drains", {}).get((), 0), kinds.get("drain", {}), kinds.get("shared", {})
-    )
-    for hop in hops.values():
-        if isinstance(hop, Inside):
-            router.forget(hop, f"{identity.name} has restarted")
 
 
-def restore_channels(
-    hops: Mapping[tuple[str, str], Any], kinds: Mapping[str | int, Mapping[StoreKey, Any]]
-) -> None:
+def restore_channels(node: Node, kinds: Kinds) -> None:
+    """How far their channels were, and what had not arrived."""
     outboxes: dict[StoreKey, dict[int, Any]] = {}
     for key, value in kinds.get("out", {}).items():
         outboxes.setdefault(key[:-1], {})[int(key[-1])] = value
     sent, received = kinds.get("sent", {}), kinds.get("received", {})
-    for hop in hops.values():
-        if not isinstance(hop, Inside):
-            for lane in hop.channel.lanes:
-                lane_key = lane.key
-                lane.restore(
-                    sent.get(lane_key, 0), received.get(lane_key, 0), outboxes.get(lane_key, {})
-                )
+    for peer in (*node.links.values(), *node.sessions.values()):
+        for lane in peer.channel.lanes:
+            lane.restore(
+                sent.get(lane.key, 0), received.get(lane.key, 0), outboxes.get(lane.key, {})
+            )
+    for link in node.links.values():
+        link.before = Marks.of(link.channel)
+    for session in node.sessions.values():
+        session.ended = any(type(f.message) is SessionEnded for f in session.channel.data.outbox)

@@ -52,6 +52,14 @@ def broker(
         ),
     ] = None,
     module: ModuleOption = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MACHINE",
+            help="What runs in place of a broker: package.module:Class, or what its package calls it; its"
+            " settings may follow, as in 'my:Ring next=B1'.",
+        ),
+    ] = None,
     trace: Annotated[Path | None, typer.Option(help="Record its traffic in this folder.")] = None,
     allow_traces: Annotated[
         list[Path] | None,
@@ -76,7 +84,13 @@ def broker(
         return
     settings = read_config(config)
     changes: dict[str, dict[str, object]] = {
-        "broker": {"name": name, "host": host, "port": port, "data": data and str(data)},
+        "broker": {
+            "name": name,
+            "host": host,
+            "port": port,
+            "data": data and str(data),
+            "machine": machine,
+        },
         "store": {"accept_older": accept_older or None},
         "admin": {"port": admin_port},
         "trace": {

@@ -152,6 +152,9 @@ def overlay_of_workload(path: Path) -> Topology:
     names, links = [], []
     for statement in read_workload(path).statements:
         if isinstance(statement, st.AddBroker):
+            if statement.machine is not None:
+                what = f"{statement.broker} is {statement.machine}; expected brokers only"
+                raise UserError(f"{path}:{statement.line}: {what}")
             names.append(statement.broker)
         elif isinstance(statement, st.AddLink):
             links.append(Link(statement.a, statement.b, statement.latency_ms))

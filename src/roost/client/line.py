@@ -31,6 +31,7 @@ from roost.broker.events import (
     Received,
     TimerFired,
 )
+from roost.broker.machine import Happening
 from roost.broker.messages import Frame, Parcel, Publication
 from roost.broker.names import Address
 from roost.client.dialling import DialError
@@ -147,7 +148,7 @@ class Line:
 
     # --- what happens -------------------------------------------------------------------------------
 
-    def handle(self, event: object) -> None:
+    def handle(self, event: Happening) -> None:
         """Something happens to the machine."""
         if not self._over:
             # Its clock is the one that events are stamped with.
@@ -204,9 +205,9 @@ class Line:
         for command in commands:
             kind = type(command)
             if kind is Send:
-                connection = self._open.get(command.connection)  # type: ignore[attr-defined]
+                connection = self._open.get(command.connection)  # type: ignore[union-attr]
                 if connection is not None:
-                    connection.send(command.parcel)  # type: ignore[attr-defined]
+                    connection.send(command.parcel)  # type: ignore[union-attr]
             elif isinstance(command, Hand | Tell):
                 news.append(command)
             else:

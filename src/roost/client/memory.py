@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from roost.broker.config import BrokerConfig
+from roost.broker.core import Broker
 from roost.broker.events import Congested, Received, Relieved, Started
 from roost.broker.messages import AttachRefused, Login
 from roost.client.connection import Connection
@@ -46,7 +47,7 @@ class MemoryBroker:
     def __init__(self, name: str, brokers: dict[str, MemoryBroker]) -> None:
         self.name = name
         self.shell = Shell(
-            BrokerConfig(broker=name or "memory", incarnation=secrets.token_hex(8)),
+            Broker(BrokerConfig(broker=name or "memory", incarnation=secrets.token_hex(8))),
             dial=_never,
             persist=_never,
             fetch=_never,

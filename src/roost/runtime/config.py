@@ -18,6 +18,7 @@ from msgspec import Meta, Struct
 from msgspec import inspect as types
 
 from roost.broker.config import BrokerConfig
+from roost.broker.machines import kind_of
 from roost.broker.registry import make_module, parse_order
 from roost.broker.routers import router_of
 from roost.errors import UserError
@@ -98,6 +99,13 @@ class BrokerTable(Table, frozen=True, kw_only=True):
             " by a router of your own (package.module:Class). The same in the whole federation."
         ),
     ] = "advertisement"
+    machine: Annotated[
+        str,
+        why(
+            "What runs here: a broker, or a machine of your own, with its settings"
+            " (package.module:Class KEY=VALUE ...). Its neighbours are dialled as a broker's are."
+        ),
+    ] = "broker"
     covering: Annotated[
         bool, why("Subscriptions that others cover are kept back: smaller tables, fewer messages.")
     ] = True
@@ -545,6 +553,14 @@ def objections(server: ServerConfig) -> Iterator[tuple[tuple[str, ...], str]]:
         router_of(broker.routing)
     except UserError as error:
         yield ("broker", "routing"), str(error)
+    try:
+        is_broker = kind_of(broker.machine).is_broker
+    except UserError as error:
+        yield ("broker", "machine"), str(error)
+    else:
+        if server.optimisers.modules and not is_broker:
+            what = f"there are modules, and the machine is {broker.machine}; expected a broker"
+            yield ("optimisers", "modules"), what
     for reference, words in server.optimisers.modules.items():
         try:
             make_module(parse_order(reference, words.split()))

@@ -44,7 +44,7 @@ class LoadMeter:
             return None
         machine = shell.machine
         cpu_s = time.process_time()
-        routed, busy_s = machine.exchange.routed - self._routed, cpu_s - self._cpu_s
+        routed, busy_s = machine.traffic.routed - self._routed, cpu_s - self._cpu_s
         output_queue = sum(len(link.channel.data.outbox) for link in machine.links.values())
         output_queue += sum(len(s.channel.data.outbox) for s in machine.sessions.values())
         load = LoadIndices(
@@ -61,9 +61,9 @@ class LoadMeter:
             cpu_utilisation=busy_s / period,
             memory_bytes=resident_bytes(),
             memory_total_bytes=MEMORY_TOTAL_BYTES,
-            subscriptions=len(machine.router.subscriptions),
+            subscriptions=len(machine.table),
         )
-        self._at, self._cpu_s, self._routed = now, cpu_s, machine.exchange.routed
+        self._at, self._cpu_s, self._routed = now, cpu_s, machine.traffic.routed
         self._messages_out, self._bytes_out = shell.messages_out, shell.bytes_out
         return load
 

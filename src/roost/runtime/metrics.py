@@ -100,7 +100,7 @@ class Figures(Collector):
         yield _counter(
             "roost_publications_routed",
             "Publications matched and passed on.",
-            server.shell.machine.exchange.routed,
+            server.shell.machine.traffic.routed,
         )
         yield _counter(
             "roost_bytes_out", "Bytes to neighbours and clients.", server.shell.bytes_out

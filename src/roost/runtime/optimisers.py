@@ -32,9 +32,11 @@ class Decided(Struct, frozen=True):
 
 
 class Optimisers:
-    """Those of one broker."""
+    """Those of one broker; of a machine that is none, not `any_`."""
 
-    def __init__(self, settings: RelocationTable, others: OptimisersTable) -> None:
+    def __init__(
+        self, settings: RelocationTable, others: OptimisersTable, *, any_: bool = True
+    ) -> None:
         terms = Terms(
             horizon_s=settings.horizon_s,
             margin=settings.margin,
@@ -60,6 +62,8 @@ class Optimisers:
             Pop(PopConfig(traces=settings.session, terms=terms)),
             *found,
         )
+        if not any_:
+            self.modules = ()
         self._settings = settings
         self.decisions: deque[Decided] = deque(maxlen=DECISIONS_KEPT)
         self.counts: Counter[tuple[str, str]] = Counter()  # of all decisions: (module, kind)
@@ -79,8 +83,7 @@ class Optimisers:
 
     def states(self, shell: Shell) -> Mapping[str, str]:
         """What each of them does."""
-        modules = shell.machine.modules
-        return {module.name: modules.state(module.name).value for module in self.modules}
+        return {each.name: shell.broker.modules.state(each.name).value for each in self.modules}
 
     def decided(self, record: Record) -> None:
         self.decisions.append(Decided(time.time(), record.decision))

@@ -1,4 +1,4 @@
-"""A live broker: sockets, a store, security and limits around the machine.
+"""A live broker, or another machine: sockets, a store, security and limits around it.
 
     start    the store is read, the listener opens, neighbours are dialled
     serve    connections come and go; see `connection` for one, `shell` for what the machine wants
@@ -34,6 +34,7 @@ from roost.broker.events import (
     StoreFilled,
 )
 from roost.broker.hops import Link
+from roost.broker.machines import kind_of
 from roost.broker.messages import Attach, LinkHello, Login, Parcel
 from roost.broker.module import ModuleState
 from roost.broker.names import Address
@@ -73,7 +74,7 @@ DIAL_S = 10.0
 
 
 class BrokerServer:
-    """One broker of a federation, on real sockets."""
+    """One machine on real sockets: a broker of a federation, unless the settings say another."""
 
     def __init__(
         self,
@@ -136,10 +137,14 @@ class BrokerServer:
             )
             records = self._store.load()
         self.recorder = Recorder(self.name, self.config.trace.rows_a_group)
-        self.optimisers = Optimisers(self.config.relocation, self.config.optimisers)
+        kind = kind_of(self.config.broker.machine)
+        config = self.config
+        self.optimisers = Optimisers(config.relocation, config.optimisers, any_=kind.is_broker)
         self.shell = Shell(
-            broker_config(self.config, incarnation=secrets.token_hex(8)),
-            modules=[self.recorder, *self.optimisers.modules],
+            kind.make(
+                broker_config(config, incarnation=secrets.token_hex(8)),
+                [self.recorder, *self.optimisers.modules],
+            ),
             dial=self._dial,
             persist=self._persist,
             fetch=self._fetch,
@@ -236,7 +241,7 @@ class BrokerServer:
                 self._logins.close()
 
     def _unfinished(self) -> bool:
-        if self.shell.machine.waiting_for_store:
+        if self.shell.machine.node.work.waits:
             return True
         return any(c.transport.get_write_buffer_size() for c in self._open.values())
 
@@ -458,7 +463,7 @@ class BrokerServer:
             "port": self.port,
             "pid": os.getpid(),
             "uptime_s": time.time() - self.started_at,
-            "routed": self.shell.machine.exchange.routed,
+            "routed": self.shell.machine.traffic.routed,
             "bytes_out": self.shell.bytes_out,
             "refusals": self.refusals,
             "trouble": self.trouble(),

@@ -1,4 +1,4 @@
-"""The shell around a broker: does what the machine wants done, and tells it what happens.
+"""The shell around a machine, a broker or any other: does what it wants done, and tells it what happens.
 
 It takes no decision of the protocol. What it adds is asyncio: timers of the event loop, connections as
 objects with a number, and output that is gathered. Everything that one turn of the loop wants to say on a
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from roost.broker.commands import (
@@ -28,11 +28,11 @@ from roost.broker.commands import (
     Send,
     SetTimer,
 )
-from roost.broker.config import BrokerConfig
 from roost.broker.core import Broker
 from roost.broker.events import ConnectionAccepted, ConnectionClosed, TimerFired
+from roost.broker.machine import Happening
 from roost.broker.messages import AttachRefused, Frame, Parcel, Refused
-from roost.broker.module import Module
+from roost.broker.server import Server
 from roost.wire import delivery_head, encode, publication_bytes
 
 # Neighbours that lost each other at the same moment shouldn't dial at the same moment, again and again.
@@ -57,13 +57,12 @@ class Connection(Protocol):
 
 
 class Shell:
-    """A broker machine at work in an event loop."""
+    """A machine at work in an event loop."""
 
     def __init__(
         self,
-        config: BrokerConfig,
+        machine: Server,
         *,
-        modules: Sequence[Module] = (),
         dial: Callable[[str], None],
         persist: Callable[[Persist], None],
         fetch: Callable[[Fetch], None] = lambda _: None,
@@ -71,7 +70,7 @@ class Shell:
         refused: Callable[[int, str, str], None] = lambda *_: None,
         report: Callable[[Report], None] = lambda _: None,
     ) -> None:
-        self.machine = Broker(config, modules)
+        self.machine = machine
         self.loop = asyncio.get_running_loop()
         self.connections: dict[int, Connection] = {}
         self.messages_out = 0
@@ -90,10 +89,16 @@ class Shell:
 
     # --- what happens -------------------------------------------------------------------------------
 
-    def handle(self, event: object) -> None:
-        """Something happens to the broker."""
+    def handle(self, event: Happening) -> None:
+        """Something happens to the machine."""
         if not self.over:
             self.execute(self.machine.handle(event, self.loop.time()))
+
+    @property
+    def broker(self) -> Broker:
+        """The machine, of which it is known that it is a broker."""
+        assert isinstance(self.machine, Broker)
+        return self.machine
 
     def new_id(self) -> int:
         self._ids += 1
@@ -116,7 +121,7 @@ class Shell:
             if kind is Deliver:
                 self._deliver(command)  # type: ignore[arg-type]
             elif kind is Send:
-                self._send(command.connection, command.parcel)  # type: ignore[attr-defined]
+                self._send(command.connection, command.parcel)  # type: ignore[union-attr]
             else:
                 self._execute_rare(command)
 
@@ -212,7 +217,7 @@ class Shell:
     # --- the end ------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Nothing happens to the broker any more, and it wants nothing."""
+        """Nothing happens to the machine any more, and it wants nothing."""
         self._flush()
         self.over = True
         for timer in self._timers.values():
@@ -238,15 +243,13 @@ class Shell:
             "broker": machine.config.broker,
             "incarnation": machine.identity.incarnation,
             "durable": machine.config.durable,
-            "routing": machine.config.routing,
             "links": links,
             "sessions": len(sessions),
             "attached": sum(session.connection is not None for session in sessions),
             "waiting": sum(len(session.channel.data.outbox) for session in sessions),
             "connections": len(self.connections),
-            "subscriptions": len(machine.router.subscriptions),
-            "advertisements": len(machine.router.advertisements),
-            "duplicates": machine.exchange.duplicates,
+            **machine.figures(),
+            "duplicates": machine.traffic.duplicates,
             "unheard": machine.node.hosted.unheard,
             "messages_out": self.messages_out,
         }

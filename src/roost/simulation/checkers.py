@@ -3,7 +3,8 @@
 **Routing.** The tables that brokers ought to have are computed from scratch: from the overlay, and from
 what clients subscribe to and advertise. Along every link, what one side should tell the other is worked
 out by the definitions of 001 section 2.1.3, with nothing of the brokers' own bookkeeping. With
-covering, equal subscriptions stand for each other, so tables are compared by what they mean.
+covering, equal subscriptions stand for each other, so tables are compared by what they mean. (Machines that
+are no brokers have no such tables.)
 
 **Accounts.** Messages are conserved: on every channel the receiver has had what the sender has sent,
 less what is still waiting; and every parcel that was put on the network has arrived, was lost by a cut,
@@ -166,13 +167,8 @@ def check_queues(world: World) -> list[str]:
             continue
         if host.life.queued:
             wrong.append(f"{name}: {host.life.queued} messages wait to be handled")
-        if len(host.life.machine.draining):
-            wrong.append(f"{name}: {len(host.life.machine.draining)} markers have not come back")
-        if host.life.machine.router.spare_entries:
-            wrong.append(f"{name}: entries from two sides have not been withdrawn from one")
-        if host.life.machine.router.expected_entries:
-            wrong.append(f"{name}: advertisements are expected from elsewhere")
-        if host.life.machine.waiting_for_store:
+        wrong += [f"{name}: {what}" for what in host.life.machine.unfinished()]
+        if host.life.machine.node.work.waits:
             wrong.append(f"{name}: commands wait for the store")
     for client_name, client in world.clients.items():
         if client.machine.kept_back:
@@ -198,7 +194,7 @@ def check_routing(world: World) -> list[str]:
         host = world.hosts[name]
         if host.life is None:
             continue
-        machine = host.life.machine
+        machine = host.life.broker
         for neighbour in world.overlay.neighbours(name):
             if neighbour not in machine.links:
                 wrong.append(f"{name}: {neighbour} should be a neighbour")
@@ -301,7 +297,7 @@ class Expected:
         hearer: str,
     ) -> list[Identified]:
         life = self._world.hosts[teller].life
-        here = [] if life is None else getattr(life.machine.router, kind).values()
+        here = [] if life is None else getattr(life.broker.router, kind).values()
         local = [(entry.id, entry.interest) for entry in here if not entry.hop.is_link]
         heard = (
             told[neighbour, teller]

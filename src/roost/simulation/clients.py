@@ -16,6 +16,7 @@ from roost.broker.events import (
     UnadvertiseRequested,
     UnsubscribeRequested,
 )
+from roost.broker.machine import Happening
 from roost.broker.messages import Frame, Parcel
 from roost.broker.names import Address
 from roost.language import Event
@@ -134,7 +135,7 @@ class SimulatedClient:
     def receive(self, connection: Connection, parcel: Parcel) -> None:
         self.handle(Received(connection.id, (parcel,)))
 
-    def notice(self, event: object) -> None:
+    def notice(self, event: Happening) -> None:
         self.handle(event)
 
     def deliver(self, connection: int, frame: Frame, time: float) -> None:
@@ -148,7 +149,7 @@ class SimulatedClient:
         self._arrived(self.party, publication, names, time)
         self._took(time - publication.published_at)
 
-    def handle(self, event: object, time: float | None = None) -> None:
+    def handle(self, event: Happening, time: float | None = None) -> None:
         """Something happens. `time`: when, of deliveries, if not just now."""
         world = self.world
         now = world.clock.now

@@ -1,4 +1,8 @@
-"""Which brokers are neighbours, as the workload says: the outside view, against which brokers are checked."""
+"""Who is linked with whom, as the workload says: the outside view, against which brokers are checked.
+
+Brokers form an overlay, a forest. Machines that are no brokers are linked with each other as they like, and
+are no part of it: what is worked out of the overlay does not see them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Iterator
 
 
 class Fabric:
-    """A forest of brokers, its latencies, and which links are cut just now.
+    """A forest of brokers, and other machines; latencies, and which links are cut just now.
 
     A link may be *fresh*: it is there, and not everybody knows yet where it leads. It joins no parts until
     then.
@@ -14,19 +18,24 @@ class Fabric:
 
     def __init__(self) -> None:
         self._neighbours: dict[str, dict[str, float]] = {}  # with the latency, in seconds
+        self._others: dict[str, None] = {}  # machines that are no brokers
         self._dials: dict[tuple[str, str], None] = {}  # (who dials, whom)
         self._cut: dict[frozenset[str], None] = {}
         self._fresh: dict[frozenset[str], None] = {}
         self._part: dict[str, str] = {}
         self._members: dict[str, list[str]] = {}
 
-    def add_broker(self, name: str) -> None:
+    def add_broker(self, name: str, *, in_overlay: bool = True) -> None:
+        """A broker; not `in_overlay`: a machine that is none."""
         self._neighbours[name] = {}
+        if not in_overlay:
+            self._others[name] = None
         self._part[name] = name
         self._members[name] = [name]
 
     def remove_broker(self, name: str) -> None:
         del self._neighbours[name]
+        self._others.pop(name, None)
         self._find_parts()
 
     def add_link(self, a: str, b: str, latency_s: float, *, fresh: bool = False) -> None:
@@ -37,6 +46,8 @@ class Fabric:
             self._fresh[frozenset((a, b))] = None
             return
         large, small = self._part[a], self._part[b]
+        if large == small:
+            return  # in a circle, which is not of the overlay
         if len(self._members[large]) < len(self._members[small]):
             large, small = small, large
         for broker in self._members[small]:
@@ -74,7 +85,8 @@ class Fabric:
         return ((b, a) for a, b in self._dials)
 
     def brokers(self) -> list[str]:
-        return list(self._neighbours)
+        """Those of the overlay."""
+        return [name for name in self._neighbours if name not in self._others]
 
     def cut(self, a: str, b: str) -> None:
         self._cut[frozenset((a, b))] = None
@@ -92,11 +104,11 @@ class Fabric:
 
     @property
     def parts(self) -> int:
-        """In how many pieces the overlay is, as far as everybody knows."""
+        """In how many pieces all of it is, as far as everybody knows."""
         return len(self._members)
 
     def part(self, broker: str) -> str:
-        """The piece that a broker belongs to."""
+        """The piece that a broker, or another machine, belongs to."""
         return self._part.get(broker, "")
 
     def _find_parts(self) -> None:

@@ -1,17 +1,17 @@
-"""A simulated broker: the broker machine, with a processor, a network card, memory and a disk (001
-section 5.1).
+"""A machine in the laboratory: a broker, or any other, with a processor, a network card, memory and a disk
+(001 section 5.1).
 
-**Input.** Messages wait in a queue; control goes first. To match a publication takes time in proportion
-to the subscriptions in the table, and inversely to the speed of the processor. The thesis' figures
-imply 1/60 second times MHz a subscription: 120 subscriptions at 100 MHz are matched in 0.02 s. Other
-messages take no time, but wait their turn: for the publication in hand, not for those in the queue.
+**Input.** Messages wait in a queue; control goes first. What one takes is what the machine's costs say (see
+`server.Costs`), over the speed of the processor: at a broker, a publication takes time in proportion to the
+subscriptions in the table. What takes no time waits its turn all the same: for the message in hand, not for
+those in the queue.
 
 **Output.** Messages leave one after the other, at the speed of the network card. Control leaves at
 once; what it takes of the bandwidth is charged to the data that is queued from then on, rather than to
 what has its time already. So the total is right, and deliveries of one publication to all clients here
 are one planned event, with their times worked out together.
 
-**Memory** is what subscriptions and queues take. It is reported; a broker that has more than it owns
+**Memory** is what the table and queues take. It is reported; a machine that has more than it owns
 goes on, as the thesis' do.
 
 **Disk.** A transaction is safe so long after it was asked for. A crash takes with it what is not safe
@@ -54,6 +54,7 @@ from roost.broker.events import (
     Started,
     TimerFired,
 )
+from roost.broker.machine import Happening
 from roost.broker.messages import DATA, Ack, Frame, Parcel, Publication
 from roost.simulation.addresses import address_of
 from roost.simulation.network import Connection
@@ -63,11 +64,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from roost.broker.config import BrokerConfig
+    from roost.broker.machines import MachineKind
     from roost.broker.module import Module
+    from roost.broker.server import Costs
     from roost.simulation.world import World
 
-# Seconds times MHz that one subscription adds to the matching of a publication.
-MATCHING_S_MHZ = 1 / 60
 # What a subscription takes in the thesis' model, in which memory is linear in them.
 SUBSCRIPTION_BYTES = 1_000
 # A queued message, beyond its bytes.
@@ -103,12 +104,14 @@ class Meter:
 
 
 class Host:
-    """A simulated broker, through all its lives."""
+    """A simulated machine, through all its lives."""
 
     def __init__(
         self,
         world: World,
         name: str,
+        kind: MachineKind,
+        costs: Costs,
         *,
         cpu_mhz: float,
         memory_mb: float,
@@ -117,7 +120,11 @@ class Host:
     ) -> None:
         self.world = world
         self.name = name
-        self.matching_s = MATCHING_S_MHZ / cpu_mhz  # a subscription
+        self.kind = kind
+        # What a publication takes, and for each entry of the table; and other messages, if they take any.
+        self.publication_s = costs.publication_s_mhz / cpu_mhz
+        self.matching_s = costs.entry_s_mhz / cpu_mhz
+        self.messages_s = {k: cost / cpu_mhz for k, cost in costs.messages_s_mhz.items() if cost}
         self.memory_bytes = memory_mb * 1e6
         self.bytes_per_s = bandwidth_mbps * 1e6 / BITS
         self.slowness = 1.0
@@ -132,8 +139,9 @@ class Host:
         self.lives += 1
         config = self.world.broker_config(self.name, f"{self.name}~{self.lives}")
         self.life = Life(self, config)
-        for name, state in self.world.module_states.items():
-            self.life.handle(ModuleSwitched(name, state.value))
+        if self.kind.is_broker:
+            for name, state in self.world.module_states.items():
+                self.life.handle(ModuleSwitched(name, state.value))
         self.life.handle(Started(dict(self.store)))
 
     def crash(self, keep_store: bool) -> None:
@@ -143,20 +151,21 @@ class Host:
         if not keep_store:
             self.store.clear()
 
-    def notice(self, event: object) -> None:
-        """Something happens to the broker, if it runs."""
+    def notice(self, event: Happening) -> None:
+        """Something happens to the machine, if it runs."""
         if self.life is not None:
             self.life.notice(event)
 
 
 class Life:
-    """A broker from its start to its crash: an actor of the network."""
+    """A machine from its start to its crash: an actor of the network."""
 
     __slots__ = (
         "_busy",
         "_control_free_at",
         "_free_at",
         "_held",
+        "_messages_s",
         "_paused",
         "_table",
         "_timer_count",
@@ -171,6 +180,7 @@ class Life:
         "name",
         "network",
         "over",
+        "traffic",
         "world",
     )
 
@@ -180,9 +190,11 @@ class Life:
         self.world = host.world
         self.clock = host.world.clock
         self.network = host.world.network
-        self.machine = Broker(config, host.modules)
+        self.machine = host.kind.make(config, host.modules)
         self.machine.identity.address = address_of(host.name)
-        self._table = self.machine.router.subscriptions
+        self.traffic = self.machine.traffic
+        self._table = self.machine.table
+        self._messages_s = host.messages_s
         self.over = False
         self.control: deque[tuple[int, Frame]] = deque()
         self.data: deque[tuple[float, int, Frame]] = deque()  # when it came, connection, frame
@@ -216,6 +228,8 @@ class Life:
                 self._serve(now, connection.id, parcel)
         elif self._busy:
             self.control.append((connection.id, parcel))
+        elif type(parcel.message) in self._messages_s:
+            self._serve(self.clock.now, connection.id, parcel)
         else:
             self.handle(Received(connection.id, (parcel,)))
 
@@ -224,11 +238,13 @@ class Life:
         delay = 0.0
         if type(frame.message) is Publication:
             host = self.host
-            delay = len(self._table) * host.matching_s * host.slowness
+            delay = (host.publication_s + len(self._table) * host.matching_s) * host.slowness
             meter = self.meter
             meter.matched += 1
             meter.wait_s += now - arrived
             meter.matching_s += delay
+        elif self._messages_s:
+            delay = self._messages_s.get(type(frame.message), 0.0) * self.host.slowness
         self._busy = True
         self.clock.at(now + delay, self._served, arrived, now, connection, frame)
 
@@ -251,7 +267,10 @@ class Life:
     def _serve_next(self) -> None:
         while self.control and not self._busy:
             connection, control = self.control.popleft()
-            self.handle(Received(connection, (control,)))
+            if type(control.message) in self._messages_s:
+                self._serve(self.clock.now, connection, control)
+            else:
+                self.handle(Received(connection, (control,)))
         while self.data and not self._busy:
             item = self.data.popleft()
             if item[1] in self._paused:
@@ -259,7 +278,7 @@ class Life:
             else:
                 self._serve(*item)
 
-    def notice(self, event: object) -> None:
+    def notice(self, event: Happening) -> None:
         if self.over:
             return
         if isinstance(event, ConnectionClosed):
@@ -286,14 +305,14 @@ class Life:
 
     # --- what the machine wants done ----------------------------------------------------------------
 
-    def handle(self, event: object) -> None:
+    def handle(self, event: Happening) -> None:
         self.execute(self.machine.handle(event, self.clock.now))
 
     def execute(self, commands: list[Command]) -> None:
         for command in commands:
             kind = type(command)
             if kind is Send:
-                self._send(command.connection, command.parcel)  # type: ignore[attr-defined]
+                self._send(command.connection, command.parcel)  # type: ignore[union-attr]
             elif kind is Deliver:
                 self._deliver(command)  # type: ignore[arg-type]
             else:
@@ -395,6 +414,12 @@ class Life:
 
     # --- load ---------------------------------------------------------------------------------------
 
+    @property
+    def broker(self) -> Broker:
+        """The machine, of which it is known that it is a broker."""
+        assert isinstance(self.machine, Broker)
+        return self.machine
+
     def sample(self) -> None:
         """Work out the load indices since the last time, and tell the machine (001 eq. 3.1 to 3.3)."""
         meter, now = self.meter, self.clock.now
@@ -403,8 +428,8 @@ class Life:
         if period <= 0:
             return
         host = self.host
-        subscriptions = len(self.machine.router.subscriptions)
-        matching_s = subscriptions * host.matching_s * host.slowness
+        subscriptions = len(self._table)
+        matching_s = (host.publication_s + subscriptions * host.matching_s) * host.slowness
         backlog_bytes = max(0.0, self._free_at - now) * host.bytes_per_s
         mean_size = meter.bytes_out / meter.messages_out if meter.messages_out else 0.0
         queued = len(self.data) + len(self._held)

@@ -19,6 +19,7 @@ from roost.broker.events import (
     LinkRefused,
     Relieved,
 )
+from roost.broker.machine import Happening
 from roost.broker.messages import DATA, Frame, Parcel
 from roost.simulation.clock import Clock
 
@@ -36,7 +37,7 @@ class Actor(Protocol):
 
     def receive(self, connection: Connection, parcel: Parcel) -> None: ...
 
-    def notice(self, event: object) -> None:
+    def notice(self, event: Happening) -> None:
         """Something happened to a connection."""
 
 

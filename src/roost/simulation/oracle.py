@@ -80,11 +80,14 @@ class Offer:
 class Party:
     """A client: what it wants and offers, and the last event that it got of each publisher."""
 
-    __slots__ = ("again", "before", "last", "name", "offers", "publisher", "wishes")
+    __slots__ = ("again", "before", "last", "name", "offers", "publisher", "unasked", "wishes")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.publisher = name  # of its events
+        self.unasked = (
+            False  # it need not advertise what it publishes, whatever the routing: at no broker
+        )
         self.wishes: dict[str, Wish] = {}
         self.offers: dict[str, Offer] = {}
         self.last: dict[str, int] = {}
@@ -185,7 +188,7 @@ class Oracle:
             self.pending[party.publisher, sequence] = Pending(party, keys, now)
 
     def _offered(self, party: Party, event: Event) -> bool:
-        if not self._advertises:
+        if not self._advertises or party.unasked:
             return True
         offers = (self._offers[key] for key in self._offer_index.match(event).tolist())
         return any(offer.party is party for offer in offers)

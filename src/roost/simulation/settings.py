@@ -61,6 +61,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     market_seed: Count = 0
     # Bytes of payload on top of the attributes of a quote.
     payload_bytes: PayloadBytes = 0
+    # What a subscription takes a broker, its end, an advertisement and its end: in seconds times MHz, so 0.5
+    # is half a millisecond at 1,000 MHz. In the thesis they take no time.
+    subscribing_s_mhz: FromZero = 0.0
+    unsubscribing_s_mhz: FromZero = 0.0
+    advertising_s_mhz: FromZero = 0.0
+    unadvertising_s_mhz: FromZero = 0.0
     # How often the load indices of a broker are taken.
     load_period_s: AboveZero = 10.0
     # Who moves clients: none, pop, or grape with its goal, as grape-load100 or grape-delay25 (000).

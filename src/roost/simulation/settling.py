@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from roost.broker.hops import Link
 from roost.broker.messages import Unadvertise
 from roost.simulation.clients import SimulatedClient
 from roost.simulation.clock import Clock
@@ -93,17 +94,15 @@ class Settling:
 
     def control_is_quiet(self) -> bool:
         """Every link is up, and nobody has anything of the control class left to say to a neighbour."""
-        if any(
-            h.life is not None and h.life.machine.rewirings.now is not None
-            for h in self._hosts.values()
-        ):
+        brokers = [h.life.broker for h in self._hosts.values() if h.life and h.kind.is_broker]
+        if any(broker.rewirings.now is not None for broker in brokers):
             return False
         for a, b in self._overlay.links():
             lives = self._hosts[a].life, self._hosts[b].life
             if lives[0] is None or lives[1] is None:
                 return False
             here, there = lives[0].machine.links.get(b), lives[1].machine.links.get(a)
-            if here is None or there is None or here.away or there.away:
+            if here is None or there is None or self._is_away(here, a) or self._is_away(there, b):
                 return False
             if here.channel.control.sent != there.channel.control.received:
                 return False
@@ -111,11 +110,15 @@ class Settling:
                 return False
         return True
 
+    def _is_away(self, link: Link, of: str) -> bool:
+        """Whether a neighbour is; a broker takes it for so until it has answered, see `absence`."""
+        return link.away if self._hosts[of].kind.is_broker else not link.greeted
+
     def _withdrawals_are_left(self) -> bool:
         """Whether any broker has an entry that is being withdrawn from it."""
         lives = [host.life for host in self._hosts.values() if host.life is not None]
         return any(
-            life.machine.router.spare_entries
+            (life.host.kind.is_broker and life.broker.router.spare_entries)
             or any(
                 type(frame.message) is Unadvertise
                 for link in life.machine.links.values()

@@ -52,12 +52,16 @@ class UseLatencies(Statement, frozen=True):
 
 
 class AddBroker(Statement, frozen=True):
-    """`1.0 broker add B0 500 16 10`: CPU speed in MHz, memory in MB, bandwidth in Mbit/s."""
+    """`1.0 broker add B0 500 16 10`: CPU speed in MHz, memory in MB, bandwidth in Mbit/s.
+
+    `1.0 broker add R0 500 16 10 my_package.ring:Ring next=R1`: another machine instead, and its settings.
+    """
 
     broker: str
     cpu_mhz: float
     memory_mb: float
     bandwidth_mbps: float
+    machine: str | None = None
 
 
 class RemoveBroker(Statement, frozen=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from roost.broker.machines import kind_of
 from roost.errors import UserError
 from roost.language.literals import abbreviate
 from roost.simulation.statements import (
@@ -93,6 +94,7 @@ class _Moment:
         self.links: dict[str, dict[str, None]] = {}
         self.clients: dict[str, dict[str, None]] = {}
         self.broker_of: dict[str, str] = {}
+        self.others: dict[str, str] = {}  # machines that are no brokers, and what they are
         # Client -> the names of its advertisements or subscriptions.
         self.names: dict[str, set[str]] = {}
         # What is not as it should be, since when: brokers that are down, clients that are gone, links.
@@ -116,8 +118,10 @@ class _Moment:
             case AddPublisher(publisher, symbol, _, broker, advertisement):
                 names = {MAIN} if symbol is not None or advertisement is not None else set()
                 self._add_client("publisher", publisher, broker, names, statement)
-            case AddBroker(broker):
+            case AddBroker(broker, machine=machine):
                 self._add("broker", broker, statement)
+                if machine is not None and not self._is_broker(machine):
+                    self.others[broker] = machine
                 self.links[broker], self.clients[broker] = {}, {}
             case RemoveBroker(broker):
                 self._remove_broker(broker, statement)
@@ -216,6 +220,12 @@ class _Moment:
             )
         self.added[id_] = noun, statement
 
+    def _is_broker(self, machine: str) -> bool:
+        try:
+            return kind_of(machine).is_broker
+        except UserError as error:
+            raise _StepError(str(error)) from None
+
     def _need(self, nouns: Sequence[str], id_: str) -> None:
         wanted = " or ".join(nouns)
         if id_ not in self.added:
@@ -305,8 +315,15 @@ class _Moment:
             raise _StepError(f"a link from {a} to itself; expected two brokers")
         if b in self.links[a]:
             raise _StepError(f"there is a link {a} - {b} already; expected two that are not linked")
-        # In step from both ends, so that it costs no more than the smaller tree: n log n for n links.
-        if any(
+        if (a in self.others) != (b in self.others):
+            other = a if a in self.others else b
+            raise _StepError(
+                f"the link {a} - {b} is of a broker with a machine that is none"
+                f" ({other}: {abbreviate(self.others[other])}); expected two brokers, or two that are none"
+            )
+        # Only brokers form an overlay. In step from both ends, so that it costs no more than the smaller
+        # tree: n log n for n links.
+        if a not in self.others and any(
             b == x or a == y for (x, _), (y, _) in zip(self._walk(a), self._walk(b), strict=False)
         ):
             raise _StepError(

@@ -17,6 +17,7 @@ import msgspec
 from roost.broker import events as ev
 from roost.broker.commands import Record, Tell
 from roost.broker.config import BrokerConfig
+from roost.broker.machines import BROKER, kind_of
 from roost.broker.messages import Frame, Parcel, Publication
 from roost.broker.module import Module
 from roost.broker.names import Address
@@ -30,6 +31,7 @@ from roost.simulation.addresses import address_of, name_at
 from roost.simulation.checkers import kept_for
 from roost.simulation.clients import SimulatedClient
 from roost.simulation.clock import Clock
+from roost.simulation.costs import costs_of
 from roost.simulation.delays import Delays
 from roost.simulation.fabric import Fabric
 from roost.simulation.host import Host, Life
@@ -150,16 +152,19 @@ class World:
         DO[type(statement)](self, statement)
 
     def _add_broker(self, s: st.AddBroker) -> None:
+        kind = kind_of(s.machine or BROKER)
         host = Host(
             self,
             s.broker,
+            kind,
+            costs_of(kind, self.settings),
             cpu_mhz=s.cpu_mhz,
             memory_mb=s.memory_mb,
             bandwidth_mbps=s.bandwidth_mbps,
-            modules=self._modules(s.broker),
+            modules=self._modules(s.broker) if kind.is_broker else (),
         )
         self.hosts[s.broker] = host
-        self.overlay.add_broker(s.broker)
+        self.overlay.add_broker(s.broker, in_overlay=kind.is_broker)
         self.settling.set_connected()
         host.start()
 
@@ -227,6 +232,7 @@ class World:
 
     def _add_client(self, name: str, broker: str, process: str = "") -> SimulatedClient:
         party = self.new_party(name)
+        party.unasked = not self.hosts[broker].kind.is_broker
         client = self.clients[name] = SimulatedClient(self, name, party, process)
         client.handle(ev.AttachRequested(address_of(broker)))
         return client
@@ -362,7 +368,7 @@ class World:
         assert host.life is not None
         # Its neighbours may have changed while it was down; its store does not know.
         neighbours = self.overlay.neighbours(s.broker)
-        moving = host.life.machine.rewirings.now
+        moving = host.life.broker.rewirings.now if host.kind.is_broker else None
         for known, link in list(host.life.machine.links.items()):
             # Those of a link that is being moved it knows better.
             moves = link.closing or (moving is not None and known in moving.brokers)
@@ -463,7 +469,7 @@ class World:
     ) -> None:
         """A broker has matched and routed a publication."""
         self.hops += 1
-        forwarded, local = life.machine.exchange.last_route
+        forwarded, local = life.traffic.last_route
         self.publications_sent += forwarded
         visits = self._visits
         if visits is not None:

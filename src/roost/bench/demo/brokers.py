@@ -151,6 +151,6 @@ def _beat(servers: Mapping[str, BrokerServer], told: dict[str, float]) -> Beat:
             if decided.time > told[name]:
                 told[name] = decided.time
                 decisions.append({"broker": name, **decided_dict(decided)})
-    routed = {name: server.shell.machine.exchange.routed for name, server in servers.items()}
+    routed = {name: server.shell.machine.traffic.routed for name, server in servers.items()}
     decisions.sort(key=lambda decision: float(decision["time"]))
     return Beat(time.time(), between, routed, places, decisions)
