@@ -26,6 +26,7 @@ HOUSE = (
     "simulation",
     "runtime",
     "client",
+    "testing",
     "gateway",
     "pictures",
     "pipeline",
