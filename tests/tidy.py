@@ -20,6 +20,7 @@ HOUSE = (
     "wire",
     "traces",
     "overlay",
+    "optimising",
     "balancing",
     "relocation",
     "partition",

@@ -15,9 +15,9 @@ from roost.broker.client import Client
 from roost.broker.messages import Note, Probe, Probed, Publication
 from roost.broker.module import Visit
 from roost.language import Event
+from roost.optimising.arrivals import SHOWN_AFTER_S
+from roost.optimising.bitvector import BitVector
 from roost.relocation import Goal, Grape, GrapeConfig, Terms
-from roost.relocation.arrivals import SHOWN_AFTER_S
-from roost.relocation.bitvector import BitVector
 from roost.relocation.collecting import NO_LOAD
 from roost.relocation.notes import (
     Arriving,

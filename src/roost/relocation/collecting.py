@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from roost.broker.events import LoadIndices
-from roost.relocation.arrivals import Arrivals
+from roost.optimising.arrivals import Arrivals
 from roost.relocation.link_times import LinkTimes
 from roost.relocation.notes import (
     TraceInformationAnswer,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from roost.relocation.bitvector import BitVector
+from roost.optimising.bitvector import BitVector
 from roost.relocation.statistics import Answer
 
 

@@ -24,8 +24,10 @@ from msgspec import Struct, field
 
 from roost.broker.messages import Publication
 from roost.broker.module import Module, Surroundings, Visit
+from roost.optimising.arrivals import Arrivals
+from roost.optimising.worth import Terms, worth_of_messages
 from roost.relocation import pop
-from roost.relocation.arrivals import Arrivals
+from roost.relocation.announcing import announce
 from roost.relocation.notes import (
     Arriving,
     RelocationAnswer,
@@ -35,7 +37,6 @@ from roost.relocation.notes import (
     read_note,
 )
 from roost.relocation.pop import Answered, Forward, Profile, Request, TraceWindow, next_step
-from roost.relocation.worth import Terms, worth_of_messages
 
 # Publishers of which something is remembered; the one that came first is forgotten first.
 PUBLISHERS_MAX = 10_000
@@ -205,7 +206,7 @@ class Pop(Module):
             case RelocationAnswer() as answer:
                 self._answer(answer)
             case Arriving() as arriving:
-                self._arrivals.announce(arriving, now)
+                announce(arriving, self._around, self._arrivals, now)
 
     # --- phase 3: moving ----------------------------------------------------------------------------
 
@@ -245,7 +246,7 @@ class Pop(Module):
         self._begin_anew(known)
         if cause is not None:
             arriving = Arriving(request.publisher, path[-2::-1], cause, predicted)
-            self._arrivals.announce(arriving, self._now)
+            announce(arriving, self._around, self._arrivals, self._now)
             self._around.redirect(request.publisher, answer.address, cause)
 
     def _decide_to_stay(self, request: Request, why: str) -> None:

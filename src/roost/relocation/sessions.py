@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from roost.broker.module import Visit
-from roost.relocation.bitvector import BitVector
+from roost.optimising.bitvector import BitVector
 
 # Publishers of which something is remembered; the one that began its session first is forgotten first.
 PUBLISHERS_MAX = 10_000

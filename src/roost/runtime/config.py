@@ -22,8 +22,8 @@ from roost.broker.registry import make_module, parse_order
 from roost.broker.routers import router_of
 from roost.errors import UserError
 from roost.language.literals import abbreviate
+from roost.optimising.worth import Terms
 from roost.relocation.grape_module import GrapeConfig
-from roost.relocation.worth import Terms
 from roost.runtime.toml_file import (
     TomlFile,
     expected,
