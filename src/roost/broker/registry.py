@@ -14,6 +14,7 @@ from importlib.metadata import entry_points
 import msgspec
 from msgspec import Struct
 
+from roost.blame import blaming
 from roost.broker.module import Module, ModuleState
 from roost.errors import UserError
 
@@ -47,11 +48,10 @@ def parse_order(reference: str, words: Iterable[str]) -> Order:
 
 def module_class(reference: str) -> type[Module]:
     """The class that a reference means; UserError says what is wrong with it."""
+    what = f"the module {reference!r} can't be imported"
     if ":" in reference:
-        try:
+        with blaming(what, reference.partition(":")[0]):
             found = pkgutil.resolve_name(reference)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise UserError(f"the module {reference!r} can't be imported: {error}") from None
     else:
         offered = {point.name: point for point in entry_points(group=GROUP)}
         if reference not in offered:
@@ -60,7 +60,8 @@ def module_class(reference: str) -> type[Module]:
                 f"no package offers a module {reference!r} (there are: {there});"
                 " expected one of these, or package.module:Class"
             )
-        found = offered[reference].load()
+        with blaming(what, offered[reference].module):
+            found = offered[reference].load()
     if not (isinstance(found, type) and issubclass(found, Module) and found.name):
         raise UserError(
             f"{reference!r} is no module; expected a class derived from roost.broker.module.Module,"
@@ -70,21 +71,23 @@ def module_class(reference: str) -> type[Module]:
 
 
 def make_module(order: Order) -> Module:
-    """A module of its own for one broker; UserError if its settings will not do."""
+    """A module of its own for one broker; UserError if its settings will not do, or it can't be made."""
     kind = module_class(order.reference)
+    what = f"the module {order.reference} can't be made"
     if kind.Config is None:
         if order.settings:
             raise UserError(f"the module {order.reference} has no settings; it was given some")
-        return kind()
-    try:
-        config = msgspec.convert(dict(order.settings), kind.Config, strict=False)
-    except msgspec.ValidationError as error:
-        fields = ", ".join(kind.Config.__struct_fields__)
-        raise UserError(f"the module {order.reference}: {error}; it has {fields}") from None
+        with blaming(what, kind):
+            return kind()
+    fields = ", ".join(kind.Config.__struct_fields__)
     unknown = [key for key in order.settings if key not in kind.Config.__struct_fields__]
     if unknown:
-        fields = ", ".join(kind.Config.__struct_fields__)
         raise UserError(
             f"the module {order.reference} has no setting {unknown[0]!r}; it has {fields}"
         )
-    return kind(config)
+    with blaming(what, kind):
+        try:
+            config = msgspec.convert(dict(order.settings), kind.Config, strict=False)
+        except msgspec.ValidationError as error:
+            raise UserError(f"{error}; it has {fields}") from None
+        return kind(config)

@@ -19,7 +19,7 @@ from msgspec import inspect as types
 
 from roost.broker.config import BrokerConfig
 from roost.broker.registry import make_module, parse_order
-from roost.broker.routers import router_of
+from roost.broker.routers import check_router
 from roost.errors import UserError
 from roost.language.literals import abbreviate
 from roost.optimising.worth import Terms
@@ -542,7 +542,7 @@ def objections(server: ServerConfig) -> Iterator[tuple[tuple[str, ...], str]]:
         what = f"redial_max_s is {broker.redial_max_s:g}; expected at least redial_min_s"
         yield ("broker", "redial_max_s"), f"{what}, which is {broker.redial_min_s:g}"
     try:
-        router_of(broker.routing)
+        check_router(broker.routing)
     except UserError as error:
         yield ("broker", "routing"), str(error)
     for reference, words in server.optimisers.modules.items():

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from roost.broker.registry import Order
-from roost.broker.routers import router_of
+from roost.broker.routers import check_router
 from roost.errors import UserError
 from roost.wire.limits import Limits
 
@@ -89,7 +89,7 @@ def settings_with(settings: Settings, key: str, value: str) -> Settings:
     if isinstance(converted, float) and not math.isfinite(converted):
         raise UserError(f"setting {key}: {value!r} will not do: Expected a finite number")
     if key == "routing":
-        router_of(str(converted))  # or it says what there is
+        check_router(str(converted))  # or it says what there is
     return msgspec.structs.replace(settings, **{key: converted})
 
 
