@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from roost.runtime.admin import Admin
-from roost.runtime.config import AdminTable, BrokerTable, LinksTable, ServerConfig, TraceTable
 from roost.runtime.plain_peer import PlainPeer
 from roost.runtime.server import BrokerServer
+from roost.runtime.tables import AdminTable, BrokerTable, LinksTable, ServerConfig, TraceTable
 
 HOST = "127.0.0.1"
 T = TypeVar("T")

@@ -11,7 +11,8 @@ from typing import Any, ParamSpec
 
 from roost.broker.messages import Refused
 from roost.client import ReceivedEvent, Subscription
-from roost.runtime.config import (
+from roost.runtime.server import BrokerServer
+from roost.runtime.tables import (
     AdminTable,
     BrokerTable,
     LimitsTable,
@@ -20,7 +21,6 @@ from roost.runtime.config import (
     ServerConfig,
     TlsTable,
 )
-from roost.runtime.server import BrokerServer
 
 P = ParamSpec("P")
 

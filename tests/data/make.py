@@ -19,8 +19,8 @@ import tempfile
 from pathlib import Path
 
 import roost
-from roost.runtime.config import AdminTable, BrokerTable, LinksTable, ServerConfig
 from roost.runtime.server import BrokerServer
+from roost.runtime.tables import AdminTable, BrokerTable, LinksTable, ServerConfig
 from roost.wire import encode
 from tests.wire.support import one_of_each
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from roost.runtime.config import AdminTable, BrokerTable, ServerConfig
 from roost.runtime.server import BrokerServer
+from roost.runtime.tables import AdminTable, BrokerTable, ServerConfig
 
 T = TypeVar("T")
 PATIENCE_S = 20.0

@@ -18,7 +18,11 @@ from unittest import mock
 
 from roost.broker.messages import Delivery
 from roost.runtime import server as server_module
-from roost.runtime.config import (
+from roost.runtime.config import check_config
+from roost.runtime.plain_peer import PlainPeer
+from roost.runtime.security import Hardness, User, changed_users, hash_token
+from roost.runtime.server import BrokerServer
+from roost.runtime.tables import (
     AdminTable,
     BrokerTable,
     LimitsTable,
@@ -27,11 +31,7 @@ from roost.runtime.config import (
     ServerConfig,
     StoreTable,
     TlsTable,
-    check_config,
 )
-from roost.runtime.plain_peer import PlainPeer
-from roost.runtime.security import Hardness, User, changed_users, hash_token
-from roost.runtime.server import BrokerServer
 
 QUICK = Hardness(time_cost=1, memory_kib=8)
 HOST = "127.0.0.1"

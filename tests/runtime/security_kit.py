@@ -41,18 +41,18 @@ from roost.broker.messages import (
     Settled,
 )
 from roost.language import Event
-from roost.runtime.config import (
+from roost.runtime.config import check_config
+from roost.runtime.plain_peer import PlainPeer
+from roost.runtime.security import User, changed_users, digest_token
+from roost.runtime.server import BrokerServer
+from roost.runtime.tables import (
     AdminTable,
     BrokerTable,
     LimitsTable,
     LinksTable,
     SecurityTable,
     ServerConfig,
-    check_config,
 )
-from roost.runtime.plain_peer import PlainPeer
-from roost.runtime.security import User, changed_users, digest_token
-from roost.runtime.server import BrokerServer
 
 HOST = "127.0.0.1"
 BROKERS = ("B0", "B1", "B2")

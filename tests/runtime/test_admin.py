@@ -23,7 +23,10 @@ from roost.runtime import admin as admin_module
 from roost.runtime import admin_client
 from roost.runtime.admin import Admin
 from roost.runtime.admin_client import Access, AdminError, NoAnswerError, ask, ask_all
-from roost.runtime.config import (
+from roost.runtime.plain_peer import PlainPeer
+from roost.runtime.security import Hardness, User, hash_token, users_text
+from roost.runtime.server import BrokerServer
+from roost.runtime.tables import (
     AdminTable,
     BrokerTable,
     LinksTable,
@@ -32,9 +35,6 @@ from roost.runtime.config import (
     TlsTable,
     TraceTable,
 )
-from roost.runtime.plain_peer import PlainPeer
-from roost.runtime.security import Hardness, User, hash_token, users_text
-from roost.runtime.server import BrokerServer
 from roost.runtime.tls import issue, make_authority
 
 HOST = "127.0.0.1"

@@ -17,15 +17,9 @@ import roost
 from roost.client import Client
 from roost.errors import UserError
 from roost.runtime.admin_client import AdminError, ask
-from roost.runtime.config import (
-    AdminTable,
-    BrokerTable,
-    LinksTable,
-    RelocationTable,
-    ServerConfig,
-    read_config,
-)
+from roost.runtime.config import read_config
 from roost.runtime.server import BrokerServer
+from roost.runtime.tables import AdminTable, BrokerTable, LinksTable, RelocationTable, ServerConfig
 
 HOST = "127.0.0.1"
 SESSION = 20

@@ -59,9 +59,9 @@ from roost.broker.messages import (
 )
 from roost.language import Event, parse_advertisement, parse_subscription
 from roost.runtime.backup import back_up, restore
-from roost.runtime.config import AdminTable, BrokerTable, LinksTable, ServerConfig
 from roost.runtime.server import BrokerServer
 from roost.runtime.store_format import FORMAT_VERSION
+from roost.runtime.tables import AdminTable, BrokerTable, LinksTable, ServerConfig
 from roost.wire import decode, encode
 from tests.runtime.store_kit import PATIENCE_S, load
 

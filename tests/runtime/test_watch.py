@@ -20,7 +20,10 @@ from roost.broker.events import StoreFilled
 from roost.broker.messages import SessionEnded
 from roost.runtime import watch as watch_module
 from roost.runtime.child_broker import ChildBroker
-from roost.runtime.config import (
+from roost.runtime.plain_peer import PlainPeer
+from roost.runtime.security import User, hash_token, users_text
+from roost.runtime.server import BrokerServer
+from roost.runtime.tables import (
     AdminTable,
     BrokerTable,
     LinksTable,
@@ -28,9 +31,6 @@ from roost.runtime.config import (
     SecurityTable,
     ServerConfig,
 )
-from roost.runtime.plain_peer import PlainPeer
-from roost.runtime.security import User, hash_token, users_text
-from roost.runtime.server import BrokerServer
 from tests.runtime.test_admin import HOST, SOFT, Broker, basic, broker, check
 
 QUICK: dict[str, Any] = {"redial_min_s": 0.01, "redial_max_s": 0.05}

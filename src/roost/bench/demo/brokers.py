@@ -22,17 +22,11 @@ from roost.bench.demo.child import REPORT_S, Orders, run_child
 from roost.broker.module import ModuleState
 from roost.overlay.topologies import Topology
 from roost.overlay.trees import rooted
-from roost.runtime.config import (
-    AdminTable,
-    BrokerTable,
-    LinksTable,
-    RelocationTable,
-    ServerConfig,
-)
 from roost.runtime.federation import REDIAL_S
 from roost.runtime.main import COLLECT_AFTER
 from roost.runtime.optimisers import decided_dict
 from roost.runtime.server import BrokerServer
+from roost.runtime.tables import AdminTable, BrokerTable, LinksTable, RelocationTable, ServerConfig
 from roost.runtime.warming import warm_up
 
 HOST = "127.0.0.1"
