@@ -31,7 +31,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from roost.broker.messages import AttachRefused, Delivery, Frame, Parcel, Refused
-from roost.runtime.child_broker import ChildBroker, Settings
+from roost.runtime.broker_process import Tables
+from roost.runtime.child_broker import ChildBroker
 from roost.runtime.frame_fuzz import Cast, Stream, stream
 from roost.runtime.plain_peer import PlainPeer, RefusedError
 from roost.runtime.security import Hardness, User, changed_users, hash_token, new_token
@@ -337,7 +338,7 @@ class Stage:
         return not lost and not exchange.trouble
 
 
-def _settings(folder: Path, users: Path, *, durable: bool) -> Settings:
+def _settings(folder: Path, users: Path, *, durable: bool) -> Tables:
     return {
         "broker": {
             "linger_s": LINGER_S,

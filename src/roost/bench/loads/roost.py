@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import socket
 import struct
-import sys
 from dataclasses import replace
 from functools import cache
 from typing import Final
@@ -48,6 +47,7 @@ from roost.broker.messages import (
     Subscribe,
 )
 from roost.language import Event, parse_advertisement, parse_subscription
+from roost.runtime.broker_process import command_of, write_settings
 from roost.wire import PREFACE, StreamDecoder, decode, encode, publication_bytes
 from roost.wire.kinds import MESSAGE_TAGS, UNNUMBERED_TAGS
 
@@ -77,17 +77,23 @@ class Roost(PrivateServer):
         ports = [self.publisher_port, *(free_port() for _ in range(1, self.brokers))]
         self.subscriber_port = ports[-1]
         for number, port in enumerate(ports):
-            command = [sys.executable, "-m", "roost", "broker"]
-            command += ["--host", HOST, "--port", str(port), "--admin-port", "-1"]
-            command += ["--name", f"B{number}"]
-            if scenario.durable:
-                command += ["--data", str(processes.folder / f"B{number}")]
+            name = f"B{number}"
             # Each dials the one before it, which is up.
+            neighbours = {}
             if number > 0:
-                command += ["--neighbour", f"B{number - 1}={HOST}:{ports[number - 1]}"]
+                neighbours[f"B{number - 1}"] = f"{HOST}:{ports[number - 1]}"
             if number < self.brokers - 1:
-                command += ["--neighbour", f"B{number + 1}="]
-            processes.start(command)
+                neighbours[f"B{number + 1}"] = ""
+            data = str(processes.folder / name) if scenario.durable else ""
+            config = processes.folder / f"{name}.toml"
+            tables: dict[str, dict[str, object]] = {
+                "broker": {"name": name, "host": HOST, "port": port, "data": data},
+                "links": {"neighbours": neighbours},
+                "admin": {"port": -1},
+            }
+            write_settings(config, tables)
+            # As its rivals are started: it ends with the bench.
+            processes.start(command_of(config))
             processes.wait_for_port(port)
 
 
