@@ -22,7 +22,7 @@ GROUP = "roost.modules"
 STATES = tuple(state.value for state in ModuleState)
 
 
-class Order(Struct, frozen=True):
+class ModuleOrder(Struct, frozen=True):
     """A module, what it is to do, and how."""
 
     reference: str
@@ -30,7 +30,7 @@ class Order(Struct, frozen=True):
     settings: Mapping[str, str] = {}
 
 
-def parse_order(reference: str, words: Iterable[str]) -> Order:
+def parse_order(reference: str, words: Iterable[str]) -> ModuleOrder:
     """An order in words: a state, if it is not acting, and KEY=VALUE; UserError says what will not do."""
     state, settings = ModuleState.ACTING, {}
     for word in words:
@@ -43,7 +43,7 @@ def parse_order(reference: str, words: Iterable[str]) -> Order:
             raise UserError(
                 f"the module {reference}: {word!r}; expected one of {', '.join(STATES)}, or KEY=VALUE"
             )
-    return Order(reference, state, settings)
+    return ModuleOrder(reference, state, settings)
 
 
 def module_class(reference: str) -> type[Module]:
@@ -70,7 +70,7 @@ def module_class(reference: str) -> type[Module]:
     return found
 
 
-def make_module(order: Order) -> Module:
+def make_module(order: ModuleOrder) -> Module:
     """A module of its own for one broker; UserError if its settings will not do, or it can't be made."""
     kind = module_class(order.reference)
     what = f"the module {order.reference} can't be made"

@@ -49,7 +49,7 @@ from roost.relocation.notes import (
     TraceInformationRequest,
     read_note,
 )
-from roost.relocation.sessions import Sessions
+from roost.relocation.sessions import TraceSessions
 from roost.relocation.statistics import Answer, Trace
 from roost.relocation.subscribers import choose_broker_for_group
 from roost.relocation.tree import BadAnswersError, path_between
@@ -115,7 +115,7 @@ class Grape(Module):
         self._around = around
         self._links = LinkTimes(around, config.link_period_s)
         self._arrivals = Arrivals(around)
-        self._sessions = Sessions(config.session, by_client=config.subscribers)
+        self._sessions = TraceSessions(config.session, by_client=config.subscribers)
         self._groups: Groups | None = None
         if config.subscribers:
             period_s, timeout_s = config.group_period_s, config.timeout_s

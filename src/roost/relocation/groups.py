@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from roost.optimising.bitvector import BitVector
 from roost.optimising.groups import Wanted, called, groups_of
 from roost.relocation.notes import SessionAnswer, SessionRequest, body_of
-from roost.relocation.sessions import PUBLISHERS_MAX, Session
+from roost.relocation.sessions import PUBLISHERS_MAX, TraceSession
 from roost.relocation.statistics import Answer
 from roost.relocation.subscribers import Source
 
@@ -42,7 +42,7 @@ class Group(Struct):
 
     filters: Wanted
     members: tuple[str, ...]
-    sessions: Mapping[str, Session]  # publisher -> what of it was delivered here
+    sessions: Mapping[str, TraceSession]  # publisher -> what of it was delivered here
     asked_at: float
     missing: dict[str, None]
     answers: dict[str, SessionAnswer]
@@ -67,7 +67,7 @@ class Group(Struct):
             for publisher, told in self.answers.items()
         ]
 
-    def _source(self, here: str, told: SessionAnswer, session: Session) -> Source:
+    def _source(self, here: str, told: SessionAnswer, session: TraceSession) -> Source:
         wanted, rest = BitVector(), BitVector()
         deliveries = 0
         for client, bits in session.clients.items():
@@ -95,7 +95,7 @@ class Groups:
         self._period_s = period_s
         self._timeout_s = timeout_s
         self._ready = ready
-        self._heard: dict[str, Session] = {}  # publisher -> its last session, as it was here
+        self._heard: dict[str, TraceSession] = {}  # publisher -> its last session, as it was here
         self._whole: dict[str, SessionAnswer] = {}  # of publishers here, as it was everywhere
         self._decided: dict[Wanted, float] = {}  # filters -> when they had their turn
         self._asking: Group | None = None
@@ -103,7 +103,7 @@ class Groups:
 
     # --- what has happened ----------------------------------------------------------------------------
 
-    def over(self, publisher: str, session: Session) -> None:
+    def over(self, publisher: str, session: TraceSession) -> None:
         """A session is over, and this is what of it was delivered here."""
         _keep(self._heard, publisher, session)
 
@@ -198,7 +198,9 @@ class Groups:
             self._ready(group)
 
 
-def _keep(table: dict[str, Session] | dict[str, SessionAnswer], name: str, value: object) -> None:
+def _keep(
+    table: dict[str, TraceSession] | dict[str, SessionAnswer], name: str, value: object
+) -> None:
     """The newest last; the one that is kept longest is forgotten first."""
     table.pop(name, None)
     if len(table) >= PUBLISHERS_MAX:

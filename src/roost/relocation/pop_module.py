@@ -56,7 +56,7 @@ class PopConfig(Struct, frozen=True, kw_only=True):
     seed: int = 0  # of what is traced
 
 
-class Pending(Struct):
+class AwaitedResults(Struct):
     """A traced publication whose results are on the way."""
 
     since: float
@@ -67,13 +67,13 @@ class Pending(Struct):
     hops: int = 0
 
 
-class Publisher(Struct):
+class KnownPublisher(Struct):
     """What a broker knows of a publisher."""
 
     upstream: str | None
     profile: Profile = Profile()
     hops: float = 0.0  # average of links to subscribers, over all of them
-    pending: dict[int, Pending] = field(default_factory=dict)  # by sequence
+    pending: dict[int, AwaitedResults] = field(default_factory=dict)  # by sequence
     # Only where it is a client.
     window: TraceWindow | None = None
     asked_at: float | None = None  # a request is on the way
@@ -95,7 +95,7 @@ class Pop(Module):
 
     def started(self, around: Surroundings, now: float) -> None:
         self._around = around
-        self._publishers: dict[str, Publisher] = {}
+        self._publishers: dict[str, KnownPublisher] = {}
         self._arrivals = Arrivals(around)
         self._now = now
         self._is_sweeping = False
@@ -117,13 +117,13 @@ class Pop(Module):
         text = f"{self.config.seed}/{publication.id}".encode()
         return int.from_bytes(blake2b(text, digest_size=7).digest()) / 2**56
 
-    def _publisher(self, name: str, upstream: str | None) -> Publisher:
+    def _publisher(self, name: str, upstream: str | None) -> KnownPublisher:
         known = self._publishers.get(name)
         if known is None or known.upstream != upstream:
             self._publishers.pop(name, None)
             if len(self._publishers) >= PUBLISHERS_MAX:
                 del self._publishers[next(iter(self._publishers))]
-            known = self._publishers[name] = Publisher(upstream)
+            known = self._publishers[name] = KnownPublisher(upstream)
         return known
 
     def routed(self, visit: Visit, now: float) -> None:
@@ -133,7 +133,7 @@ class Pop(Module):
         self._now = now
         upstream = None if visit.from_client else visit.source
         known = self._publisher(publication.publisher, upstream)
-        pending = Pending(now, upstream, len(visit.matches), dict.fromkeys(visit.neighbours))
+        pending = AwaitedResults(now, upstream, len(visit.matches), dict.fromkeys(visit.neighbours))
         known.pending[publication.sequence] = pending
         self._sweep_later()
         if not pending.waiting:
@@ -150,7 +150,7 @@ class Pop(Module):
         if not pending.waiting:
             self._traced(result.publisher, known, result.sequence)
 
-    def _traced(self, publisher: str, known: Publisher, sequence: int) -> None:
+    def _traced(self, publisher: str, known: KnownPublisher, sequence: int) -> None:
         """All results of a publication are here."""
         pending = known.pending.pop(sequence)
         newest = self.config.newest
@@ -166,7 +166,7 @@ class Pop(Module):
 
     # --- phase 2: asking ----------------------------------------------------------------------------
 
-    def _consider(self, publisher: str, known: Publisher) -> None:
+    def _consider(self, publisher: str, known: KnownPublisher) -> None:
         """Whether it is time to look for a better place."""
         waits = known.asked_at is not None
         needed = known.decided + self.config.traces
@@ -260,7 +260,7 @@ class Pop(Module):
         )
         self._begin_anew(known)
 
-    def _evidence(self, known: Publisher) -> dict[str, object]:
+    def _evidence(self, known: KnownPublisher) -> dict[str, object]:
         """The entry of the profile table."""
         profile = known.profile
         table: Mapping[str, float] = profile.downstream
@@ -272,7 +272,7 @@ class Pop(Module):
             "took_s": took_s,
         }
 
-    def _begin_anew(self, known: Publisher) -> None:
+    def _begin_anew(self, known: KnownPublisher) -> None:
         """So many traces again, before the next request; what they told so far is not forgotten."""
         known.asked_at = None
         known.decided = known.profile.traces

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from roost.broker.config import FederationSettings
-from roost.broker.registry import Order
+from roost.broker.registry import ModuleOrder
 from roost.broker.routers import check_router
 from roost.errors import UserError
 from roost.settings import Count, Positive, Seconds
@@ -58,7 +58,7 @@ class Settings(FederationSettings, frozen=True, kw_only=True):
     # How long nobody moves a client that was moved, whoever wants to. None: as in the papers.
     rest_s: Seconds = 0.0
     # Modules of one's own, in every broker: `T federation optimiser ...` says them.
-    modules: tuple[Order, ...] = ()
+    modules: tuple[ModuleOrder, ...] = ()
 
 
 def settings_with(settings: Settings, key: str, value: str) -> Settings:

@@ -20,15 +20,15 @@ from roost.simulation.workload_file import Workload, parse_workload, read_worklo
 from roost.simulation.world import World
 from roost.testing.federation import MemoryFederation, memory_federation, until
 from roost.testing.fuzzing import Failure, Fuzzed, fuzz
-from roost.testing.laboratory import Decided, Receipt, Simulation, simulate
+from roost.testing.laboratory import NotedDecision, Receipt, Simulation, simulate
 
 __all__ = [
     "PROFILES",
     "Checks",
-    "Decided",
     "Failure",
     "Fuzzed",
     "MemoryFederation",
+    "NotedDecision",
     "Oracle",
     "Party",
     "Receipt",

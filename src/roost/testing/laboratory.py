@@ -34,19 +34,19 @@ class Receipt(NamedTuple):
     subscriptions: tuple[str, ...]  # of the client, by the names that the workload gives them
 
 
-class Decided(NamedTuple):
-    """What a module decided, whether or not it was carried out."""
+class NotedDecision(NamedTuple):
+    """What a module decided, whether or not it was carried out, and when."""
 
     at: float
     broker: str
     decision: Decision
 
 
-class WatchedWorld(World):
+class NotingWorld(World):
     """One that remembers what clients got, and what modules decided."""
 
     received: dict[str, list[Receipt]]
-    decisions: list[Decided]
+    decisions: list[NotedDecision]
 
     def watch(self) -> None:
         """To be called before time passes."""
@@ -64,7 +64,7 @@ class WatchedWorld(World):
         self.oracle.arrived = listening  # type: ignore[method-assign]
 
     def decided(self, host: Host, record: Record) -> None:
-        self.decisions.append(Decided(self.clock.now, host.name, record.decision))
+        self.decisions.append(NotedDecision(self.clock.now, host.name, record.decision))
         super().decided(host, record)
 
 
@@ -76,7 +76,7 @@ class Simulation:
     """
 
     def __init__(
-        self, world: WatchedWorld, workload: Workload, checks: Checks, unfinished: Sequence[str]
+        self, world: NotingWorld, workload: Workload, checks: Checks, unfinished: Sequence[str]
     ) -> None:
         self.world = world
         self.workload = workload
@@ -84,7 +84,7 @@ class Simulation:
         self.unfinished = tuple(unfinished)
 
     @property
-    def decisions(self) -> Sequence[Decided]:
+    def decisions(self) -> Sequence[NotedDecision]:
         """What modules decided, in the order of time."""
         return self.world.decisions
 
@@ -157,7 +157,7 @@ def simulate(
     end_s = end_of(planned) if until_s is None else until_s
     if faults != "none":
         planned = with_faults(planned, faults, seed, end_s)
-    world = WatchedWorld(
+    world = NotingWorld(
         chosen,
         planned.statements,
         seed=seed,

@@ -109,7 +109,7 @@ class RoostDriver(Driver):
 
     def subscriber(self, scenario: Scenario, port: int, number: int) -> Inlet:
         name = f"s{number}"
-        session = Session(port, name)
+        session = RoostSession(port, name)
         filters = [f"class = '{CLASS}'"]
         if scenario.by_content:
             filters = [
@@ -125,7 +125,7 @@ class RoostDriver(Driver):
         return RoostInlet(session.sock, scenario)
 
     def publisher(self, scenario: Scenario, port: int) -> Outlet:
-        session = Session(port, _PUBLISHER)
+        session = RoostSession(port, _PUBLISHER)
         offer = parse_advertisement(f"class = '{CLASS}' and symbol present and low > 0")
         session.control([Advertise(id="a", advertisement=offer, cause=_PUBLISHER)])
         frames = [publication_frame(quote) for quote in quotes(scenario.symbols, scenario.seed)]
@@ -184,7 +184,7 @@ class RoostInlet(Inlet):
 # --- the protocol ---------------------------------------------------------------------------------
 
 
-class Session:
+class RoostSession:
     """A new session of a client, and what it says before anything is published."""
 
     def __init__(self, port: int, client: str) -> None:
