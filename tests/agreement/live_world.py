@@ -14,6 +14,7 @@ from typing import Any
 
 import roost
 from roost.client import Advertised, Client, Subscription
+from roost.runtime.in_process import start_server
 from roost.runtime.server import BrokerServer
 from roost.simulation import statements as st
 from roost.simulation.workload_file import Workload
@@ -65,7 +66,7 @@ class LiveWorld:
                     # The later of the two dials.
                     neighbours[other] = f"127.0.0.1:{server.port}" if server is not None else ""
             settings = self._workload.settings
-            server = BrokerServer(
+            server = await start_server(
                 config(
                     name,
                     neighbours=neighbours,
@@ -73,7 +74,6 @@ class LiveWorld:
                     covering=settings.covering,
                 )
             )
-            await server.start()
             self._stack.push_async_callback(server.stop)
             self._servers[name] = server
         machines = [server.shell.machine for server in self._servers.values()]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from roost.broker import commands as do
 from roost.broker import events as ev
 from roost.broker.client import Client
-from roost.broker.config import BrokerConfig, ClientConfig
+from roost.broker.config import BrokerConfig, ClientConfig, Leases
 from roost.broker.core import Broker
 from roost.broker.messages import DATA, PROTOCOL_VERSION, Frame, Message, Parcel
 from roost.broker.module import Module
@@ -110,7 +110,7 @@ class Federation:
         self.version_of: dict[str, int] = {}  # brokers that speak an earlier one
         # Tests close circles for a moment, and count what is said.
         # And most of them move clients without a rest.
-        self._config = {"members": False, "rest_s": 0.0, **config}
+        self._config = {"members": False, "leases": Leases(rest_s=0.0), **config}
         self._modules = modules
         self._lives: dict[str, int] = {}
         self._dials: deque[tuple[int, str, str]] = deque()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from roost.broker import events as ev
 from roost.broker.arbiter import URGENCIES, Arbiter, Proposal
+from roost.broker.config import Leases
 from roost.broker.errors import InvariantError
 from roost.broker.module import Module, Surroundings
 from roost.broker.names import Address
@@ -137,7 +138,7 @@ class Two(Federation):
 
     def __init__(self) -> None:
         self.movers: dict[str, list[Mover]] = {}
-        super().__init__(("B1", "B2"), ("B2", "B3"), modules=self._two, rest_s=30.0)
+        super().__init__(("B1", "B2"), ("B2", "B3"), modules=self._two, leases=Leases(rest_s=30.0))
         self.client("sub", "B1")
         self.subscribe("sub", "a > 0")
         self.settle()

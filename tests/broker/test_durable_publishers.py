@@ -116,7 +116,7 @@ def test_an_event_that_comes_again_is_not_routed_again() -> None:
     publish(federation, 1, 2)
     federation.settle()
     kill(federation)
-    opened(federation, 2).published = 0  # it does not listen to its broker
+    opened(federation, 2).numbering.last = 0  # it does not listen to its broker
     since = len(federation.said)
     publish(federation, 1, 2, 3)
     federation.settle()
@@ -303,7 +303,7 @@ def test_a_full_store_refuses_and_nothing_is_skipped() -> None:
 def test_an_event_in_another_name_is_refused() -> None:
     federation = federation_of()
     client = opened(federation, 1)
-    client.publisher = "pub"
+    client.numbering.publisher = "pub"
     federation.publish("pub", a=1)
     federation.settle()
     (refusal,) = federation.heard("pub", "refused")

@@ -9,6 +9,7 @@ import pytest
 
 from roost.broker import events as ev
 from roost.broker.commands import PauseReading, ResumeReading
+from roost.broker.config import UserQuotas
 from roost.broker.messages import (
     CONTROL,
     DATA,
@@ -62,7 +63,7 @@ TOO_MANY = "'eve' has 3 sessions here already"
 
 def three_sessions(**config: bool) -> tuple[Desk, Caller, Caller, Caller]:
     """One that is there, one that is away, and a durable one that is away."""
-    desk = Desk(user_sessions_max=3, **config)
+    desk = Desk(quotas=UserQuotas(sessions=3), **config)
     there = session(desk, "eve~there")
     away = session(desk, "eve~away")
     durable = session(desk, "eve~durable", durable=True)
@@ -117,14 +118,14 @@ def test_they_count_after_a_restart_for_the_same_user() -> None:
 
 @pytest.mark.parametrize("privilege", ["link", "administer"])
 def test_the_privileged_are_not_counted(privilege: str) -> None:
-    desk = Desk(user_sessions_max=3)
+    desk = Desk(quotas=UserQuotas(sessions=3))
     for number in range(10):
         caller = session(desk, f"boss~{number}", privilege=privilege)
         assert not objection(caller.heard)
 
 
 def test_where_nobody_logs_in_a_user_is_the_name_of_a_client() -> None:
-    federation = Federation(("B1", "B2"), user_sessions_max=1)
+    federation = Federation(("B1", "B2"), quotas=UserQuotas(sessions=1))
     federation.client("a", "B1", session="one")
     federation.client("b", "B1", session="two")
     federation.settle()
@@ -151,7 +152,7 @@ def subscribed(caller: Caller, count: int) -> int:
 
 
 def test_a_user_has_so_many_subscriptions() -> None:
-    desk = Desk(user_subscriptions_max=100)
+    desk = Desk(quotas=UserQuotas(subscriptions=100))
     eve = session(desk, "eve")
     assert subscribed(eve, 120) == 100
     assert len(desk.broker.router.subscriptions) == 100
@@ -161,20 +162,20 @@ def test_a_user_has_so_many_subscriptions() -> None:
 
 @pytest.mark.parametrize("sessions", [2, 10])
 def test_in_all_its_sessions_together(sessions: int) -> None:
-    desk = Desk(user_subscriptions_max=100)
+    desk = Desk(quotas=UserQuotas(subscriptions=100))
     mine = [session(desk, f"eve~{number}") for number in range(sessions)]
     assert sum(subscribed(caller, 60) for caller in mine) == 100
 
 
 def test_a_user_has_so_many_advertisements() -> None:
-    desk = Desk(user_subscriptions_max=100, subscriptions_max=100)
+    desk = Desk(quotas=UserQuotas(subscriptions=100), subscriptions_max=100)
     eve = session(desk, "eve")
     refused = [objection(eve.advertise(f"n = {n}", f"eve/{n}")) for n in range(1_000)]
     assert any(refused)
 
 
 def test_the_privileged_have_as_many_as_they_like() -> None:
-    desk = Desk(user_subscriptions_max=10)
+    desk = Desk(quotas=UserQuotas(subscriptions=10))
     boss = session(desk, "boss", privilege="administer")
     for number in range(2 * LOOK_EVERY):
         assert not objection(boss.subscribe(f"n = {number}", f"boss/{number}"))
@@ -188,7 +189,7 @@ class Shop:
 
     def __init__(self, kept: int) -> None:
         self.federation = Federation(
-            ("B1", "B2"), durable=True, user_kept_bytes_max=kept, session_memory_max=10
+            ("B1", "B2"), durable=True, quotas=UserQuotas(kept_bytes=kept), session_memory_max=10
         )
         self.federation.client("pub", "B1")
         self.federation.advertise("pub", "a present")
@@ -251,7 +252,7 @@ def test_one_who_comes_in_time_has_everything() -> None:
 
 
 def test_the_bound_is_for_all_sessions_of_a_user_and_the_largest_goes() -> None:
-    desk = Desk(durable=True, user_kept_bytes_max=200 * KB, session_memory_max=10)
+    desk = Desk(durable=True, quotas=UserQuotas(kept_bytes=200 * KB), session_memory_max=10)
     pub = session(desk, "pub")
     pub.advertise("a present", "pub/1")
     for client in ("eve~large", "eve~small", "bob~large"):
@@ -269,7 +270,7 @@ def test_the_bound_is_for_all_sessions_of_a_user_and_the_largest_goes() -> None:
 def test_large_events_hardly_hide_behind_small_ones(large: int) -> None:
     """The size of what waits is estimated by what came last, when it is looked at: at worst so wrong."""
     bound = 200 * KB
-    desk = Desk(durable=True, user_kept_bytes_max=bound, session_memory_max=10)
+    desk = Desk(durable=True, quotas=UserQuotas(kept_bytes=bound), session_memory_max=10)
     pub = session(desk, "pub")
     pub.advertise("a present", "pub/1")
     eve = session(desk, "eve", durable=True)
@@ -290,7 +291,7 @@ def test_few_deliveries_count_as_well_if_they_are_large_or_to_many(
     sessions: int, size: int
 ) -> None:
     bound = 100 * KB
-    desk = Desk(durable=True, user_kept_bytes_max=bound, session_memory_max=10)
+    desk = Desk(durable=True, quotas=UserQuotas(kept_bytes=bound), session_memory_max=10)
     pub = session(desk, "pub")
     pub.advertise("a present", "pub/1")
     for number in range(sessions):
@@ -309,7 +310,7 @@ def test_few_deliveries_count_as_well_if_they_are_large_or_to_many(
 @pytest.mark.parametrize("what", ["refused", "settled"])
 @pytest.mark.parametrize("durable", [False, True])
 def test_answers_that_nobody_hears_have_a_bound(what: str, durable: bool) -> None:
-    desk = Desk(answers_max=50, durable=durable)
+    desk = Desk(quotas=UserQuotas(answers=50), durable=durable)
     eve, bob = session(desk, "eve", durable=durable), session(desk, "bob")
     for number in range(1, 1_000):
         if what == "refused":
@@ -325,7 +326,7 @@ def test_answers_that_nobody_hears_have_a_bound(what: str, durable: bool) -> Non
 
 
 def test_one_who_listens_may_ask_without_end() -> None:
-    desk = Desk(answers_max=50)
+    desk = Desk(quotas=UserQuotas(answers=50))
     eve = session(desk, "eve")
     for _ in range(200):
         eve.say(Settle("x", ""))
@@ -334,7 +335,7 @@ def test_one_who_listens_may_ask_without_end() -> None:
 
 
 def test_answers_to_a_neighbour_are_no_users() -> None:
-    desk = Desk(answers_max=50)
+    desk = Desk(quotas=UserQuotas(answers=50))
     desk.handle(ev.LinkAdded("N", dial=False))
     neighbour = Caller(desk, Permission("N", link=True))
     neighbour.put(LinkHello(PROTOCOL_VERSION, "N", "n", "", 0, 0))
@@ -349,7 +350,7 @@ def test_answers_to_a_neighbour_are_no_users() -> None:
 
 def test_a_client_that_is_there_is_told_why_its_session_ends() -> None:
     """It reads, and acknowledges nothing."""
-    desk = Desk(durable=True, user_kept_bytes_max=100 * KB, session_memory_max=10)
+    desk = Desk(durable=True, quotas=UserQuotas(kept_bytes=100 * KB), session_memory_max=10)
     pub, eve = session(desk, "pub"), session(desk, "eve", durable=True)
     pub.advertise("a present", "pub/1")
     eve.subscribe("a present", "eve/1")
@@ -366,7 +367,7 @@ def test_a_client_that_is_there_is_told_why_its_session_ends() -> None:
 
 def test_many_that_were_refused_together_are_no_deafness() -> None:
     """Its data is read no further until it has heard what there is."""
-    desk = Desk(answers_max=80)
+    desk = Desk(quotas=UserQuotas(answers=80))
     eve = session(desk, "eve")
     for number in range(1, 41):
         eve.publish(number, {"class": "a"})

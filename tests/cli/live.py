@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from roost.runtime.admin import Admin
-from roost.runtime.config import AdminTable, BrokerTable, LinksTable, ServerConfig, TraceTable
+from roost.runtime.in_process import start_server
 from roost.runtime.plain_peer import PlainPeer
 from roost.runtime.server import BrokerServer
+from roost.runtime.tables import AdminTable, BrokerTable, LinksTable, ServerConfig, TraceTable
 
 HOST = "127.0.0.1"
 T = TypeVar("T")
@@ -55,8 +56,7 @@ class Live:
             admin=AdminTable(port=-1),
             trace=TraceTable(allowed=("/",)),
         )
-        server = BrokerServer(config)
-        await server.start()
+        server = await start_server(config)
         self.servers.append(server)
         server.config = replace(config, admin=AdminTable(port=0))
         self.admins.append(Admin(server))

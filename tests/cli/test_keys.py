@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roost.runtime.config import TlsTable
+from roost.runtime.tables import TlsTable
 from roost.runtime.tls import client_context, server_context
 from tests.cli.support import Roost
 

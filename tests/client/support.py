@@ -11,7 +11,9 @@ from typing import Any, ParamSpec
 
 from roost.broker.messages import Refused
 from roost.client import ReceivedEvent, Subscription
-from roost.runtime.config import (
+from roost.runtime.in_process import running
+from roost.runtime.server import BrokerServer
+from roost.runtime.tables import (
     AdminTable,
     BrokerTable,
     LimitsTable,
@@ -20,7 +22,6 @@ from roost.runtime.config import (
     ServerConfig,
     TlsTable,
 )
-from roost.runtime.server import BrokerServer
 
 P = ParamSpec("P")
 
@@ -78,13 +79,9 @@ def config(
 @asynccontextmanager
 async def serving(settings: ServerConfig | None = None) -> AsyncIterator[BrokerServer]:
     """A broker on this machine."""
-    server = BrokerServer(settings or config())
-    await server.start()
-    try:
+    async with running(settings or config(), within_s=1.0) as server:
         yield server
-    finally:
-        await server.stop(within_s=1.0)
-        await until(lambda: not server._open)
+    await until(lambda: not server._open)
 
 
 def url_of(*servers: BrokerServer) -> str:

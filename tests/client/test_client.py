@@ -30,11 +30,11 @@ from roost.client import (
 from roost.client.advertising import SHAPES_MAX
 from roost.client.memory import MemoryBroker
 from roost.language import Filter, LanguageError, Operator, ParseError, Predicate
-from roost.runtime.config import LimitsTable, SecurityTable
 from roost.runtime.private_file import write_private
 from roost.runtime.security import users_text
 from roost.runtime.server import BrokerServer
 from roost.runtime.shell import Shell
+from roost.runtime.tables import LimitsTable, SecurityTable
 from tests.client.support import (
     config,
     cut,

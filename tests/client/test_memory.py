@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from roost.client.memory import PIPE_BYTES, Pipe
+from roost.client.pipe import PIPE_BYTES, Pipe
 from tests.client.support import in_loop, until
 
 KILOBYTE = bytes(1_000)

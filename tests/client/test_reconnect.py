@@ -13,8 +13,8 @@ from roost.broker.events import ClientRedirected, LinkAdded
 from roost.broker.names import Address
 from roost.client import SessionOver, connect
 from roost.client import line as lines
-from roost.runtime.config import LimitsTable
 from roost.runtime.server import BrokerServer
+from roost.runtime.tables import LimitsTable
 from tests.client.support import config, cut, in_loop, numbers, serving, take, until, url_of
 
 

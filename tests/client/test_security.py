@@ -9,9 +9,9 @@ import pytest
 
 from roost.client import ConnectError, Refused, Tls, connect
 from roost.errors import UserError
-from roost.runtime.config import SecurityTable, ServerConfig, TlsTable
 from roost.runtime.private_file import write_private
 from roost.runtime.security import Hardness, User, hash_token, users_text
+from roost.runtime.tables import SecurityTable, ServerConfig, TlsTable
 from roost.runtime.tls import issue, make_authority
 from tests.client.support import config, in_loop, numbers, serving, take, url_of
 

@@ -11,7 +11,7 @@ import pytest
 
 from roost.broker.messages import AttachRefused, Ping
 from roost.client import ConnectError, SessionOver, connect
-from roost.runtime.config import LimitsTable
+from roost.runtime.tables import LimitsTable
 from roost.wire import PREFACE, encode
 from tests.client.support import config, in_loop, numbers, serving, take, until, url_of
 

@@ -19,8 +19,9 @@ import tempfile
 from pathlib import Path
 
 import roost
-from roost.runtime.config import AdminTable, BrokerTable, LinksTable, ServerConfig
+from roost.runtime.in_process import start_server
 from roost.runtime.server import BrokerServer
+from roost.runtime.tables import AdminTable, BrokerTable, LinksTable, ServerConfig
 from roost.wire import encode
 from tests.wire.support import one_of_each
 
@@ -79,15 +80,13 @@ async def store(path: Path) -> None:
 
 
 async def started(name: str, neighbours: dict[str, str], data: str) -> BrokerServer:
-    server = BrokerServer(
+    return await start_server(
         ServerConfig(
             broker=BrokerTable(name=name, port=0, data=data),
             links=LinksTable(neighbours=neighbours),
             admin=AdminTable(port=-1),
         )
     )
-    await server.start()
-    return server
 
 
 def main() -> None:

@@ -15,15 +15,15 @@ from roost.broker.core import Broker
 from roost.broker.machine import Machine
 from roost.broker.machines import kind_of
 from roost.errors import UserError
-from roost.runtime.config import (
+from roost.runtime.config import check_config
+from roost.runtime.server import BrokerServer
+from roost.runtime.tables import (
     AdminTable,
     BrokerTable,
     LinksTable,
     OptimisersTable,
     ServerConfig,
-    check_config,
 )
-from roost.runtime.server import BrokerServer
 from roost.simulation.faults import with_faults
 from roost.simulation.run import check, rest
 from roost.simulation.workload_file import WorkloadError, parse_workload

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from roost.runtime.config import AdminTable, BrokerTable, ServerConfig
+from roost.runtime.in_process import start_server
 from roost.runtime.server import BrokerServer
+from roost.runtime.tables import AdminTable, BrokerTable, ServerConfig
 
 T = TypeVar("T")
 PATIENCE_S = 20.0
@@ -41,8 +42,8 @@ class LiveBroker:
             data=str(self._data or ""),
             redial_min_s=0.05,
         )
-        self.server = BrokerServer(ServerConfig(broker=table, admin=AdminTable(port=-1)))
-        self._run(self.server.start())
+        config = ServerConfig(broker=table, admin=AdminTable(port=-1))
+        self.server = self._run(start_server(config))
         self.port = self.server.port
 
     def stop(self) -> None:

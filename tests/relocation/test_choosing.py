@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roost.errors import UserError
-from roost.relocation.choosing import EVIDENCE_MAX, Choice, Goal, Metric, choose
+from roost.optimising.worth import Metric
+from roost.relocation.choosing import EVIDENCE_MAX, Choice, Goal, choose
 
 Table = dict[str, tuple[int, int]]  # broker -> delay in ms, load
 GOALS = st.builds(

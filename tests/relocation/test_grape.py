@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from roost.optimising.bitvector import BitVector
 from roost.relocation import literal
-from roost.relocation.bitvector import BitVector
 from roost.relocation.brute_force import publisher_everywhere
 from roost.relocation.choosing import Choice, Goal
 from roost.relocation.grape import choose_broker

@@ -15,9 +15,9 @@ from roost.broker.client import Client
 from roost.broker.messages import Note, Probe, Probed, Publication
 from roost.broker.module import Visit
 from roost.language import Event
+from roost.optimising.arrivals import SHOWN_AFTER_S
+from roost.optimising.bitvector import BitVector
 from roost.relocation import Goal, Grape, GrapeConfig, Terms
-from roost.relocation.arrivals import SHOWN_AFTER_S
-from roost.relocation.bitvector import BitVector
 from roost.relocation.collecting import NO_LOAD
 from roost.relocation.notes import (
     Arriving,
@@ -27,7 +27,7 @@ from roost.relocation.notes import (
     TraceInformationRequest,
     body_of,
 )
-from roost.relocation.sessions import PUBLISHERS_MAX, Sessions
+from roost.relocation.sessions import PUBLISHERS_MAX, TraceSessions
 from tests.broker.kit import Federation
 from tests.relocation.federation import (
     AUDIENCE_1,
@@ -67,7 +67,7 @@ def visit(
 
 def test_figure_3_bits_are_counted_from_the_first_publication_of_the_session() -> None:
     """000 section 4.1: the session that begins with M = 212 has bit d for publication 212 + d."""
-    sessions = Sessions(211)  # of which the second begins at 212
+    sessions = TraceSessions(211)  # of which the second begins at 212
     for sequence, clients in [(212, ["S"]), (213, ["S", "T"]), (214, []), (215, ["T"])]:
         sessions.visited(visit(sequence, "B2", clients=clients, from_client=False), 1.0)
     session = sessions.take("P", 212)
@@ -78,7 +78,7 @@ def test_figure_3_bits_are_counted_from_the_first_publication_of_the_session() -
 
 
 def test_a_session_ends_at_the_publisher_s_broker_and_nowhere_else() -> None:
-    here, there = Sessions(3), Sessions(3)
+    here, there = TraceSessions(3), TraceSessions(3)
     ends = []
     for sequence in range(1, 8):
         ends.append(here.visited(visit(sequence, neighbours=["B2"]), float(sequence)))
@@ -91,13 +91,13 @@ def test_a_session_ends_at_the_publisher_s_broker_and_nowhere_else() -> None:
 
 
 def test_a_session_that_was_not_here_from_its_beginning_is_nobody_s() -> None:
-    sessions = Sessions(3)
+    sessions = TraceSessions(3)
     ends = [sessions.visited(visit(sequence), 1.0) for sequence in range(2, 7)]
     assert [session and session.first for session in ends] == [None, None, None, None, 4]
 
 
 def test_a_publisher_that_has_moved_begins_anew() -> None:
-    sessions = Sessions(9)
+    sessions = TraceSessions(9)
     sessions.visited(visit(1, "B2", clients=["S"], from_client=False), 1.0)
     sessions.visited(visit(2, "B3", clients=["S"], from_client=False), 1.0)
     session = sessions.take("P", 1)
@@ -107,12 +107,12 @@ def test_a_publisher_that_has_moved_begins_anew() -> None:
 
 def test_durable_publishers_stay() -> None:
     """They have another name than their client."""
-    sessions = Sessions(1)
+    sessions = TraceSessions(1)
     assert sessions.visited(visit(1, source="somebody"), 1.0) is None
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    sessions = Sessions(100)
+    sessions = TraceSessions(100)
     for number in range(PUBLISHERS_MAX + 5):
         publication = Publication(f"P{number}", 1, Event({}))
         sessions.visited(Visit(publication, 0, "B2", False, (), {}), 1.0)

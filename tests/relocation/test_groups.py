@@ -7,9 +7,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from roost.broker import events as ev
+from roost.optimising.arrivals import Arrival
 from roost.relocation import Goal, Grape, GrapeConfig, Terms
 from roost.relocation.collecting import NO_LOAD
-from roost.relocation.notes import Arriving, SessionAnswer, SessionRequest
+from roost.relocation.notes import SessionAnswer, SessionRequest
 from tests.broker.kit import Federation
 from tests.relocation.federation import EVERYTHING, FIGURE_1, module_at, notes
 
@@ -83,7 +84,7 @@ def test_a_group_rests_as_long_as_any_of_it_does() -> None:
     made = federation({"B7": 2}, terms=Terms(margin=0.0, share_min=0.0, rest_s=80.0))
     arrivals = module_at(made, "B7")._arrivals
     for client, now in (("SB7.0", 0.0), ("SB7.1", 60.0)):
-        arrivals.announce(Arriving(client, (), "", {}), now)
+        arrivals.announced(client, Arrival(now, "", {}, 0.0))
     publish_for(made, 130)
     assert not decisions(made, "move")
     stays = [stay.evidence["worth"]["reason"] for stay in decisions(made, "stay")]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from roost.relocation.bitvector import BitVector
+from roost.optimising.bitvector import BitVector
 from roost.relocation.choosing import Goal
 from roost.relocation.grape import choose_broker
 from roost.relocation.history import (

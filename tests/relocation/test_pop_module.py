@@ -209,7 +209,7 @@ def test_clients_may_not_trace() -> None:
     federation = figure_1()
     session = next(s for s in federation.brokers["B1"].sessions.values() if s.client == "P")
     client = federation.clients["P"]
-    client.published += 1
+    client.numbering.last += 1
     forged = Publication("P", 1, Event({"class": "STOCK"}), traced=True)
     federation.handle("B1", ev.Received(session.connection or 0, (client.home.push(forged),)))
     federation.settle()

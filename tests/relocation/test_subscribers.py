@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from roost.relocation.bitvector import BitVector
+from roost.optimising.bitvector import BitVector
 from roost.relocation.brute_force import Outcome, Ways, group_everywhere
 from roost.relocation.choosing import Choice, Goal
 from roost.relocation.statistics import Answer, Neighbour, Trace

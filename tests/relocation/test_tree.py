@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from roost.relocation.bitvector import words_of
+from roost.optimising.bitvector import words_of
 from roost.relocation.brute_force import Ways
 from roost.relocation.statistics import Answer, Neighbour
 from roost.relocation.tree import BadAnswersError, tree_of

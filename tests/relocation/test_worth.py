@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from roost.errors import UserError
-from roost.relocation.choosing import Candidate, Choice, Goal, Metric
-from roost.relocation.worth import Terms, Verdict, worth
+from roost.optimising.worth import Metric, Terms, Verdict
+from roost.relocation.choosing import Candidate, Choice, Goal, worth
 
 FREE = Terms(horizon_s=100.0, margin=1.0, share_min=0.0, rest_s=0.0)
 

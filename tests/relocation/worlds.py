@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from roost.relocation.bitvector import BitVector
+from roost.optimising.bitvector import BitVector
 from roost.relocation.statistics import Answer, Neighbour
 
 MS = st.integers(0, 9).map(lambda ms: ms / 1000)

@@ -18,7 +18,12 @@ from unittest import mock
 
 from roost.broker.messages import Delivery
 from roost.runtime import server as server_module
-from roost.runtime.config import (
+from roost.runtime.config import check_config
+from roost.runtime.in_process import start_server
+from roost.runtime.plain_peer import PlainPeer
+from roost.runtime.security import Hardness, User, changed_users, hash_token
+from roost.runtime.server import BrokerServer
+from roost.runtime.tables import (
     AdminTable,
     BrokerTable,
     LimitsTable,
@@ -27,11 +32,7 @@ from roost.runtime.config import (
     ServerConfig,
     StoreTable,
     TlsTable,
-    check_config,
 )
-from roost.runtime.plain_peer import PlainPeer
-from roost.runtime.security import Hardness, User, changed_users, hash_token
-from roost.runtime.server import BrokerServer
 
 QUICK = Hardness(time_cost=1, memory_kib=8)
 HOST = "127.0.0.1"
@@ -169,8 +170,7 @@ async def play(
     )
     check_config(config)
     with mock.patch.object(server_module, "SWEEP_S", SWEEP_S):
-        server = BrokerServer(config)
-        await server.start()
+        server = await start_server(config)
         at = Live(server, folder, client_tls)
         try:
             pair = await GoodPair.begin(at, by_certificate=client_tls is not None)

@@ -41,18 +41,19 @@ from roost.broker.messages import (
     Settled,
 )
 from roost.language import Event
-from roost.runtime.config import (
+from roost.runtime.config import check_config
+from roost.runtime.in_process import start_server
+from roost.runtime.plain_peer import PlainPeer
+from roost.runtime.security import User, changed_users, digest_token
+from roost.runtime.server import BrokerServer
+from roost.runtime.tables import (
     AdminTable,
     BrokerTable,
     LimitsTable,
     LinksTable,
     SecurityTable,
     ServerConfig,
-    check_config,
 )
-from roost.runtime.plain_peer import PlainPeer
-from roost.runtime.security import User, changed_users, digest_token
-from roost.runtime.server import BrokerServer
 
 HOST = "127.0.0.1"
 BROKERS = ("B0", "B1", "B2")
@@ -111,8 +112,7 @@ class Trio:
                 ),
             )
             check_config(config)
-            self.servers[name] = server = BrokerServer(config)
-            await server.start()
+            self.servers[name] = await start_server(config)
 
     async def stop(self) -> None:
         for peer in self._peers:

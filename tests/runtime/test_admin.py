@@ -23,7 +23,11 @@ from roost.runtime import admin as admin_module
 from roost.runtime import admin_client
 from roost.runtime.admin import Admin
 from roost.runtime.admin_client import Access, AdminError, NoAnswerError, ask, ask_all
-from roost.runtime.config import (
+from roost.runtime.in_process import running
+from roost.runtime.plain_peer import PlainPeer
+from roost.runtime.security import Hardness, User, hash_token, users_text
+from roost.runtime.server import BrokerServer
+from roost.runtime.tables import (
     AdminTable,
     BrokerTable,
     LinksTable,
@@ -32,9 +36,6 @@ from roost.runtime.config import (
     TlsTable,
     TraceTable,
 )
-from roost.runtime.plain_peer import PlainPeer
-from roost.runtime.security import Hardness, User, hash_token, users_text
-from roost.runtime.server import BrokerServer
 from roost.runtime.tls import issue, make_authority
 
 HOST = "127.0.0.1"
@@ -97,16 +98,14 @@ def read_answer(data: bytes) -> Answer:
 async def broker(**tables: Any) -> AsyncIterator[Broker]:
     tables.setdefault("broker", BrokerTable(port=0))
     config = ServerConfig(**tables, admin=AdminTable(port=-1))
-    server = BrokerServer(config)
-    await server.start()
-    server.config = replace(config, admin=AdminTable(port=0))
-    admin = Admin(server)
-    await admin.start()
-    try:
-        yield Broker(server, admin)
-    finally:
-        await admin.stop()
-        await server.stop()
+    async with running(config) as server:
+        server.config = replace(config, admin=AdminTable(port=0))
+        admin = Admin(server)
+        await admin.start()
+        try:
+            yield Broker(server, admin)
+        finally:
+            await admin.stop()
 
 
 def check(work: Callable[[Broker], Awaitable[None]], **tables: Any) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from roost.loopback import is_loopback
-from roost.runtime.config import (
+from roost.runtime.exposure import exposures
+from roost.runtime.tables import (
     AdminTable,
     BrokerTable,
     LinksTable,
@@ -16,7 +17,6 @@ from roost.runtime.config import (
     ServerConfig,
     TlsTable,
 )
-from roost.runtime.exposure import exposures
 
 EVERYWHERE = BrokerTable(host="0.0.0.0")
 USERS = SecurityTable(enabled=True, users="/nowhere/users.toml")

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -19,7 +19,7 @@ import pytest
 from msgspec.structs import replace
 
 from roost.errors import UserError
-from roost.runtime import federation, processes
+from roost.runtime import broker_process, federation, processes
 from roost.runtime.config import read_config
 from roost.runtime.federation import RECORD, Federation, end, read, start
 from roost.runtime.processes import Process
@@ -29,8 +29,6 @@ STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEE
 FAILING = "import sys; print('no good'); sys.exit(3)"
 CHAIN = (["B0", "B1", "B2"], [("B0", "B1"), ("B1", "B2")])
 
-real_start = processes.start
-
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
@@ -38,11 +36,11 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     started: list[Process] = []
 
     def use(code: str, linked: bool = True) -> None:
-        def start_code(_: Sequence[str], log: Path) -> Process:
-            started.append(real_start([sys.executable, "-c", code], log))
+        def start_code(_: Path, log: Path) -> Process:
+            started.append(processes.start([sys.executable, "-c", code], log))
             return started[-1]
 
-        monkeypatch.setattr(processes, "start", start_code)
+        monkeypatch.setattr(broker_process, "start", start_code)
         if linked:
             monkeypatch.setattr(federation, "_wait_until_linked", lambda *_: None)
 

@@ -98,7 +98,7 @@ def test_an_event_that_does_not_arrive_is_noticed(
     async def main() -> tuple[list[str], Report]:
         report = Report(seed=1)
         async with Stage(tmp_path, durable=False) as stage:
-            stage.exchange._publisher.published += 3  # three that were never published
+            stage.bystanders._publisher.published += 3  # three that were never published
             return await stage.play(1, range(4), report), report
 
     wrong, report = asyncio.run(main())

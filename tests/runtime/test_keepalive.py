@@ -16,10 +16,10 @@ from roost.client import connect
 from roost.client import connection as client_connection
 from roost.runtime import connection as runtime_connection
 from roost.runtime.child_broker import ChildBroker
-from roost.runtime.config import LimitsTable
 from roost.runtime.keepalive import DEAD_AFTER, Keepalive, Verdict
 from roost.runtime.plain_peer import PlainPeer
 from roost.runtime.server import BrokerServer
+from roost.runtime.tables import LimitsTable
 from tests.client.support import config, in_loop, serving, until, url_of
 from tests.runtime.wires import HOST, Wire, wire_to
 

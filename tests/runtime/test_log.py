@@ -11,9 +11,9 @@ from typing import Any, Literal
 import pytest
 
 from roost.errors import UserError
-from roost.runtime.config import LogTable
 from roost.runtime.log import EventLog
 from roost.runtime.security import RefusalLog
+from roost.runtime.tables import LogTable
 
 NOON = 1_800_000_000.25
 AT_NOON = "2027-01-15T08:00:00.250+00:00"

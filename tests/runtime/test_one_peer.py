@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from roost.broker import events as ev
-from roost.broker.config import BrokerConfig
+from roost.broker.config import BrokerConfig, UserQuotas
 from roost.broker.core import Broker
 from roost.broker.messages import (
     DATA,
@@ -46,7 +46,7 @@ def test_nothing_is_heard_behind_a_greeting_that_was_refused() -> None:
 @pytest.mark.parametrize("what", ["refused events", "settled", "farewells"])
 def test_a_client_that_acknowledges_nothing_costs_so_much_and_no_more(what: str) -> None:
     """Then its session is over. That of a deaf one in the other class ends by `session_outbox_max`."""
-    desk = Desk(answers_max=100)
+    desk = Desk(quotas=UserQuotas(answers=100))
     me = Caller(desk, NOTHING)
     me.attach("eve")
     for sequence in range(1, 1_001):

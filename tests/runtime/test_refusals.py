@@ -37,8 +37,8 @@ from roost.broker.messages import (
     Subscribe,
 )
 from roost.language import Event, parse_advertisement, parse_subscription
-from roost.runtime.config import TlsTable
 from roost.runtime.plain_peer import PlainPeer, RefusedError
+from roost.runtime.tables import TlsTable
 from roost.runtime.tls import client_context, issue, make_authority
 from roost.wire import PREFACE, encode
 from tests.runtime.peers import HOST, Live, live, login_of, play, token_of, user

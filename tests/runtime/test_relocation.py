@@ -17,15 +17,10 @@ import roost
 from roost.client import Client
 from roost.errors import UserError
 from roost.runtime.admin_client import AdminError, ask
-from roost.runtime.config import (
-    AdminTable,
-    BrokerTable,
-    LinksTable,
-    RelocationTable,
-    ServerConfig,
-    read_config,
-)
+from roost.runtime.config import read_config
+from roost.runtime.in_process import start_server
 from roost.runtime.server import BrokerServer
+from roost.runtime.tables import AdminTable, BrokerTable, LinksTable, RelocationTable, ServerConfig
 
 HOST = "127.0.0.1"
 SESSION = 20
@@ -51,8 +46,7 @@ async def chain(relocation: RelocationTable) -> AsyncIterator[dict[str, BrokerSe
                 admin=AdminTable(port=0),
                 relocation=relocation,
             )
-            servers[name] = BrokerServer(config)
-            await servers[name].start()
+            servers[name] = await start_server(config)
         await until(
             lambda: all(
                 link["up"] for s in servers.values() for link in s.status()["links"].values()

@@ -59,9 +59,10 @@ from roost.broker.messages import (
 )
 from roost.language import Event, parse_advertisement, parse_subscription
 from roost.runtime.backup import back_up, restore
-from roost.runtime.config import AdminTable, BrokerTable, LinksTable, ServerConfig
+from roost.runtime.in_process import start_server
 from roost.runtime.server import BrokerServer
 from roost.runtime.store_format import FORMAT_VERSION
+from roost.runtime.tables import AdminTable, BrokerTable, LinksTable, ServerConfig
 from roost.wire import decode, encode
 from tests.runtime.store_kit import PATIENCE_S, load
 
@@ -240,12 +241,10 @@ async def go_on(path: Path, incarnation: str | None) -> None:
 
 async def start(name: str, neighbours: dict[str, str], data: str) -> BrokerServer:
     table: dict[str, Any] = {"name": name, "port": 0, "data": data}
-    server = BrokerServer(
+    return await start_server(
         ServerConfig(
             broker=BrokerTable(**table),
             links=LinksTable(neighbours=neighbours),
             admin=AdminTable(port=-1),
         )
     )
-    await server.start()
-    return server

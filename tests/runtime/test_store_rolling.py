@@ -27,8 +27,8 @@ from typing import Any
 import pytest
 
 import roost
+from roost.runtime.broker_process import BrokerProcess, write_settings
 from roost.runtime.federation import free_ports
-from roost.runtime.toml_file import toml_value
 
 ROOT = Path(__file__).parents[2]
 COMMIT = "1b62682"
@@ -45,23 +45,17 @@ class Broker:
     def __init__(self, source: Path, folder: Path, settings: Mapping[str, object]) -> None:
         folder.mkdir(exist_ok=True)
         config = folder / "roost.toml"
-        neighbours = settings["neighbours"]
-        lines = [f"{key} = {toml_value(v)}" for key, v in settings.items() if key != "neighbours"]
-        links = f"[links]\nneighbours = {toml_value(neighbours)}"
-        config.write_text("\n".join(["[broker]", *lines, links, "[admin]", "port = -1", ""]))
+        broker = {key: value for key, value in settings.items() if key != "neighbours"}
+        links = {"neighbours": settings["neighbours"]}
+        write_settings(config, {"broker": broker, "links": links, "admin": {"port": -1}})
         self.port = settings["port"]
         self._said = folder / "said"
-        with self._said.open("wb") as said:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "roost", "broker", "--config", str(config)],
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                env={**os.environ, "PYTHONPATH": str(source)},
-            )
+        self._said.unlink(missing_ok=True)
+        environment = {**os.environ, "PYTHONPATH": str(source)}
+        self._process = BrokerProcess(config, self._said, environment)
         until = time.monotonic() + PATIENCE_S
         while " listens on " not in self.said():
-            if self._process.poll() is not None or time.monotonic() > until:
+            if not self._process.alive or time.monotonic() > until:
                 self.end(signal.SIGKILL)
                 raise RuntimeError(f"the broker does not start; it said:\n{self.said()}")
             time.sleep(0.02)
@@ -73,9 +67,8 @@ class Broker:
     def said(self) -> str:
         return self._said.read_text("utf-8", "replace")
 
-    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        if self._process.poll() is None:
-            self._process.send_signal(how)
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int | None:
+        self._process.signal(how)
         return self._process.wait(PATIENCE_S)
 
 

@@ -35,11 +35,11 @@ from roost.broker.messages import (
 from roost.broker.permissions import Permission
 from roost.runtime import descriptors, doorstep, logins, security
 from roost.runtime.child_broker import ChildBroker
-from roost.runtime.config import TlsTable
 from roost.runtime.logins import BUSY, Lane
 from roost.runtime.plain_peer import PlainPeer, RefusedError
 from roost.runtime.security import NOT_RIGHT, User, changed_users, digest_token
 from roost.runtime.strangers import Arrival, Slots
+from roost.runtime.tables import TlsTable
 from roost.runtime.tasks import Tasks
 from roost.runtime.tls import client_context, issue, make_authority
 from roost.wire import PREFACE, encode

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from msgspec.structs import replace
 
 from roost.errors import UserError
-from roost.runtime.config import TlsTable
+from roost.runtime.tables import TlsTable
 from roost.runtime.tls import (
     client_context,
     facts_of,

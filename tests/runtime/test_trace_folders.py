@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from roost.errors import UserError
-from roost.runtime.config import BrokerTable, ServerConfig, TraceTable, config_of
+from roost.runtime.config import config_of
+from roost.runtime.tables import BrokerTable, ServerConfig, TraceTable
 from roost.runtime.toml_file import parse_toml
 from roost.runtime.trace_folders import ElsewhereError, allowed_folders, checked_folder
 from tests.runtime.test_admin import Broker, check

@@ -6,9 +6,7 @@ import asyncio
 import json
 import signal
 import subprocess
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,12 @@ from roost.broker.commands import Decision, Record, Report
 from roost.broker.events import StoreFilled
 from roost.broker.messages import SessionEnded
 from roost.runtime import watch as watch_module
+from roost.runtime.broker_process import command_of
 from roost.runtime.child_broker import ChildBroker
-from roost.runtime.config import (
+from roost.runtime.in_process import running
+from roost.runtime.plain_peer import PlainPeer
+from roost.runtime.security import User, hash_token, users_text
+from roost.runtime.tables import (
     AdminTable,
     BrokerTable,
     LinksTable,
@@ -28,9 +30,6 @@ from roost.runtime.config import (
     SecurityTable,
     ServerConfig,
 )
-from roost.runtime.plain_peer import PlainPeer
-from roost.runtime.security import User, hash_token, users_text
-from roost.runtime.server import BrokerServer
 from tests.runtime.test_admin import HOST, SOFT, Broker, basic, broker, check
 
 QUICK: dict[str, Any] = {"redial_min_s": 0.01, "redial_max_s": 0.05}
@@ -54,16 +53,6 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-@asynccontextmanager
-async def running(config: ServerConfig) -> AsyncIterator[BrokerServer]:
-    server = BrokerServer(config)
-    await server.start()
-    try:
-        yield server
-    finally:
-        await server.stop(within_s=1.0)
-
-
 def settings(name: str, neighbours: dict[str, str], log: Path, port: int = 0) -> ServerConfig:
     return ServerConfig(
         broker=BrokerTable(name=name, port=port, **QUICK),
@@ -79,9 +68,9 @@ def settings(name: str, neighbours: dict[str, str], log: Path, port: int = 0) ->
 def test_links_come_and_go(tmp_path: Path) -> None:
     async def work() -> None:
         config = settings("B0", {"B1": ""}, tmp_path / "B0")
-        async with running(config) as first:
+        async with running(config, within_s=1.0) as first:
             at = f"{HOST}:{first.port}"
-            async with running(settings("B1", {"B0": at}, tmp_path / "B1")) as second:
+            async with running(settings("B1", {"B0": at}, tmp_path / "B1"), within_s=1.0) as second:
                 await until(lambda: events_in(tmp_path / "B1", "link up"))
                 await until(lambda: events_in(tmp_path / "B0", "link up"))
                 assert first.watch.health() == {"ok": True, "troubles": [], "warnings": []}
@@ -89,7 +78,7 @@ def test_links_come_and_go(tmp_path: Path) -> None:
                 await first.stop(within_s=1.0)
                 await until(lambda: events_in(tmp_path / "B1", "link down", "link not reached"))
                 again = replace(config, broker=replace(config.broker, port=port))
-                async with running(again):
+                async with running(again, within_s=1.0):
                     await until(lambda: len(events_in(tmp_path / "B1", "link up")) == 2)
                     assert second.status()["links"]["B0"]["up"]
 
@@ -103,9 +92,9 @@ def test_links_come_and_go(tmp_path: Path) -> None:
 
 def test_a_neighbour_that_refuses_us(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
-        async with running(settings("B0", {}, tmp_path / "B0")) as first:
+        async with running(settings("B0", {}, tmp_path / "B0"), within_s=1.0) as first:
             at = f"{HOST}:{first.port}"
-            async with running(settings("B1", {"B0": at}, tmp_path / "B1")) as second:
+            async with running(settings("B1", {"B0": at}, tmp_path / "B1"), within_s=1.0) as second:
                 await until(lambda: events_in(tmp_path / "B1", "link refused"))
                 # It may change its mind, for a while ...
                 assert second.watch.health()["ok"] is True
@@ -134,7 +123,7 @@ def test_a_neighbour_that_is_not_there_is_no_trouble_of_ours(
 ) -> None:
     async def work() -> None:
         async with running(
-            settings("B1", {"B0": f"{HOST}:1", "B2": ""}, tmp_path / "B1")
+            settings("B1", {"B0": f"{HOST}:1", "B2": ""}, tmp_path / "B1"), within_s=1.0
         ) as server:
             await until(lambda: events_in(tmp_path / "B1", "link not reached"))
             assert server.watch.health()["warnings"] == []
@@ -156,7 +145,7 @@ def test_the_machine_reports(tmp_path: Path) -> None:
     async def work() -> None:
         config = settings("B0", {"B1": ""}, log)
         config = replace(config, log=replace(config.log, level="info"))
-        async with running(config) as server:
+        async with running(config, within_s=1.0) as server:
             reports = [
                 Report("debug", "session begun", "c1", ""),
                 Report("info", "session expired", "archive", "away for a week"),
@@ -194,7 +183,7 @@ def test_what_a_store_gives_back(tmp_path: Path) -> None:
     )
 
     async def first() -> None:
-        async with running(config) as server:
+        async with running(config, within_s=1.0) as server:
             peer = await PlainPeer.connect(HOST, server.port)
             await peer.attach("archive", durable=True)
             peer.advertise("a1", "x > 0")
@@ -206,7 +195,7 @@ def test_what_a_store_gives_back(tmp_path: Path) -> None:
             await peer.close()
 
     async def second() -> None:
-        async with running(config):
+        async with running(config, within_s=1.0):
             pass
 
     asyncio.run(first())
@@ -329,7 +318,7 @@ def test_all_addresses_without_security(tmp_path: Path) -> None:
             admin=AdminTable(port=-1),
             log=log_in(tmp_path / "log"),
         )
-        async with running(config) as server:
+        async with running(config, within_s=1.0) as server:
             (warning,) = server.watch.health()["warnings"]
             assert warning["what"] == "no security"
 
@@ -395,7 +384,7 @@ def test_standard_error_for_programs_has_nothing_else(tmp_path: Path) -> None:
         '[broker]\nport = 0\n[admin]\nport = -1\n[log]\nformat = "json"\n[security]\ntoken = "t"\n'
     )
     (tmp_path / "roost.toml").chmod(0o644)
-    command = [sys.executable, "-m", "roost", "broker", "--config", str(tmp_path / "roost.toml")]
+    command = command_of(tmp_path / "roost.toml")
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
@@ -417,7 +406,7 @@ def test_a_broker_that_cant_start_says_so_in_its_log(tmp_path: Path) -> None:
         '[broker]\nport = 0\ndata = "data"\n[admin]\nport = -1\n[log]\nfile = "log"\n'
     )
     (tmp_path / "data").write_text("")
-    command = [sys.executable, "-m", "roost", "broker", "--config", str(tmp_path / "roost.toml")]
+    command = command_of(tmp_path / "roost.toml")
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 2
     assert ran.stderr.startswith("error: ")

@@ -140,7 +140,7 @@ def test_who_is_no_neighbour_is_not_moved() -> None:
     world.run(5.0)
     life = world.hosts[MIDDLE].life
     assert life is not None
-    begin = life.machine.rewirings.begin
+    begin = life.broker.rewirings.begin
     assert begin("B9", "B2", "") == "B9 is no neighbour of B1"
     assert begin("B2", "B2", "") == "B2 can't be a neighbour of itself"
     assert begin("B0", "B2", "") == ""

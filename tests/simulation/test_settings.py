@@ -13,7 +13,12 @@ from roost.simulation.settings import Settings, settings_changed, settings_with
     [
         ("commit_ms", "-1", "setting commit_ms: '-1' will not do: Expected `float` >= 0.0"),
         ("commit_ms", "nan", "setting commit_ms: 'nan' will not do: "),
-        ("linger_s", "inf", "setting linger_s: 'inf' will not do: Expected a finite number"),
+        ("commit_ms", "inf", "setting commit_ms: 'inf' will not do: Expected a finite number"),
+        (
+            "linger_s",
+            "inf",
+            "setting linger_s: 'inf' will not do: Expected `float` <= 1000000000.0",
+        ),
         ("linger_s", "-0.5", "Expected `float` >= 0.0"),
         ("ack_delay_s", "-inf", "Expected `float` >= 0.0"),
         ("client_latency_ms", "-3", "Expected `float` >= 0.0"),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roost.broker.module import ModuleState
-from roost.broker.registry import Order
+from roost.broker.registry import ModuleOrder
 from roost.errors import UserError
 from roost.language import parse_advertisement, parse_event, parse_subscription
 from roost.simulation import statements as say
@@ -111,7 +111,7 @@ def test_the_example_that_documents_a_statement(type_: type[Statement]) -> None:
     if type_ is say.Set:
         assert workload.settings == Settings(routing="flooding")
     elif type_ is say.UseOptimiser:
-        order = Order("roost.relocation:Pop", ModuleState.OBSERVING, {"traces": "50"})
+        order = ModuleOrder("roost.relocation:Pop", ModuleState.OBSERVING, {"traces": "50"})
         assert workload.settings.modules == (order,)
     else:
         last = workload.statements[-1]

@@ -43,6 +43,7 @@ from roost.broker.messages import (
     Publication,
     Redirect,
     Refused,
+    Rewire,
     SessionEnded,
     Settle,
     Settled,
@@ -119,6 +120,9 @@ messages_by_kind: dict[type[Message], SearchStrategy[Message]] = {
     Settle: st.builds(Settle, names, names),
     Settled: st.builds(Settled, names, subscription_ids),
     Note: st.builds(Note, names, payloads, names, st.booleans()),
+    Rewire: st.builds(
+        Rewire, names, names, subscription_ids, names, st.booleans(), subscription_ids
+    ),
     Probe: st.builds(Probe, numbers, subscription_ids),
     Arrived: st.builds(Arrived, names),
     Probed: st.builds(

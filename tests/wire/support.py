@@ -40,6 +40,7 @@ from roost.broker.messages import (
     Publication,
     Redirect,
     Refused,
+    Rewire,
     SessionEnded,
     Settle,
     Settled,
@@ -111,6 +112,9 @@ def one_of_each() -> list[Parcel]:
         Frame(CONTROL, 29, Probe(9, ("B6", "B5"))),
         Frame(CONTROL, 30, Probed(9, ("B6",), (0.5,))),
         Frame(CONTROL, 35, Arrived("B1/1")),
+        Frame(
+            CONTROL, 36, Rewire("B1/l1/1", "open", ("B1", "B0", "B2"), "d1", False, ("b2:7411",))
+        ),
         Frame(CONTROL, 31, Inquiry(7, "P1")),
         Frame(CONTROL, 33, Answer(7, "P1")),
         Frame(CONTROL, 34, Members(True, ("B2",), ())),

@@ -10,6 +10,7 @@ from roost.broker.messages import (
     Attach,
     Attached,
     AttachRefused,
+    DrainEcho,
     Frame,
     LinkHello,
     MarkerEcho,
@@ -78,6 +79,10 @@ GOLDEN = {
         "00 00 00 18 97 2b 00 ce 00 00 00 1e 00 09 91 a2 42 36 91 cb 3f e0 00 00 00 00 00 00"
     ),
     "Arrived": "00 00 00 0e 95 30 00 ce 00 00 00 23 00 a4 42 31 2f 31",
+    "Rewire": (
+        "00 00 00 2d 9a 31 00 ce 00 00 00 24 00 a7 42 31 2f 6c 31 2f "
+        "31 a4 6f 70 65 6e 93 a2 42 31 a2 42 30 a2 42 32 a2 64 31 c2 91 a7 62 32 3a 37 34 31 31"
+    ),
     "Inquiry": "00 00 00 0d 96 2c 00 ce 00 00 00 1f 00 07 a2 50 31",
     "Members": "00 00 00 0f 97 2f 00 ce 00 00 00 22 00 c3 91 a2 42 32 90",
     "Answer": "00 00 00 0d 96 2e 00 ce 00 00 00 21 00 07 a2 50 31",
@@ -114,6 +119,14 @@ OPTIONAL: list[tuple[Parcel, str]] = [
     (
         Frame(CONTROL, 12, MarkerEcho("m1", "P1", ("B2",))),
         "00 00 00 13 97 17 00 ce 00 00 00 0c 00 a2 6d 31 a2 50 31 91 a2 42 32",
+    ),
+    (
+        Frame(CONTROL, 12, MarkerEcho("m1", "P1", (), True)),
+        "00 00 00 11 98 17 00 ce 00 00 00 0c 00 a2 6d 31 a2 50 31 90 c3",
+    ),
+    (
+        Frame(DATA, 27, DrainEcho("m1", "P1", True)),
+        "00 00 00 10 97 27 01 ce 00 00 00 1b 00 a2 6d 31 a2 50 31 c3",
     ),
     (
         Frame(DATA, 5, quote(traced=True), 2),

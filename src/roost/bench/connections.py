@@ -87,7 +87,7 @@ KB, MB = 1e3, 1e6
 # --- a client -------------------------------------------------------------------------------------
 
 
-class Peer:
+class PlainSession:
     """A connection with a session, by a plain socket."""
 
     def __init__(self, port: int, client: str, *, buffer_bytes: int = 0) -> None:
@@ -144,13 +144,13 @@ class Peer:
         return found
 
 
-def subscribed(port: int, names: Sequence[str], text: str) -> list[Peer]:
+def subscribed(port: int, names: Sequence[str], text: str) -> list[PlainSession]:
     """New sessions with a subscription each, a batch at a time; `{name}` in the text is their own."""
-    peers: list[Peer] = []
+    peers: list[PlainSession] = []
     for start in range(0, len(names), BATCH):
         batch = []
         for name in names[start : start + BATCH]:
-            peer = Peer(port, name)
+            peer = PlainSession(port, name)
             wanted = parse_subscription(text.format(name=name))
             peer.request(Subscribe(f"{name}/1", wanted, name))
             batch.append(peer)
@@ -164,7 +164,7 @@ class Publisher:
     """Publishes at a rate."""
 
     def __init__(self, port: int) -> None:
-        self._peer = Peer(port, "p")
+        self._peer = PlainSession(port, "p")
         self._peer.request(Advertise("p/a", parse_advertisement("class present"), "p"))
         self._peer.wait()
         self._sent = 0
@@ -220,7 +220,7 @@ def subscribers_main(port: int, subscribers: int, stalls: bool, pipe: Connection
     Orders come as the run goes on: stall, measure from now on, report, end.
     """
     raise_files_limit(subscribers)
-    one = Peer(port, "s0", buffer_bytes=SMALL_BUFFER_BYTES if stalls else 0)
+    one = PlainSession(port, "s0", buffer_bytes=SMALL_BUFFER_BYTES if stalls else 0)
     wanted = parse_subscription("class = 'quote' or class = 'bulk'")
     one.request(Subscribe("s0/1", wanted, "s0"))
     one.wait()

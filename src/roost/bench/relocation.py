@@ -18,6 +18,7 @@ import numpy as np
 from roost.bench.machine import commit, machine
 from roost.bench.report import Result, Table
 from roost.bench.timing import BUDGET_S, Say, durations_us, percentile, silent, steady_memory
+from roost.optimising.bitvector import counts, words_of
 from roost.overlay.topologies import Topology, balanced_tree, chain
 from roost.overlay.trees import neighbours
 from roost.relocation import (
@@ -32,7 +33,6 @@ from roost.relocation import (
     choose_broker_for_group,
     literal,
 )
-from roost.relocation.bitvector import counts, words_of
 from roost.relocation.grape import messages, total_delays
 from roost.relocation.history import Histories, Past, choose_remembering
 from roost.relocation.tree import tree_of

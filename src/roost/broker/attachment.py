@@ -57,7 +57,9 @@ class Owner(Protocol):
 
     config: ClientConfig
     naming: Naming
-    publisher: str
+
+    @property
+    def publisher(self) -> str: ...
 
     @property
     def accepted(self) -> int: ...

@@ -12,10 +12,6 @@ An event that arrives a second time is known by its number: those of one publish
 
 An advertisement that the application withdraws while events are *kept back* is needed until those are out,
 and while the client moves it may be on its way. Until then it stays, under a name of our own.
-
-A **durable publisher** goes on with the numbers of the processes before it. The first answer of its broker
-says whose events they are and what the last number was; the application publishes from then on. Once an
-event is refused, none behind it is accepted.
 """
 
 from __future__ import annotations
@@ -58,19 +54,18 @@ from roost.broker.messages import (
 from roost.broker.moving import RESUME_ID, RESUME_TIMER, TIMER, Move, MoveCounts, Withdrawal
 from roost.broker.names import Address
 from roost.broker.naming import Naming
+from roost.broker.numbering import Numbering
 from roost.broker.offers import Offers
 from roost.broker.probing import TIMER as PROBE_TIMER
 from roost.broker.probing import Probing
 from roost.broker.questions import Questions
 from roost.language import Advertisement, Subscription
-from roost.language.values import INT_MAX
 
 
 class Client:
     """One client of a federation."""
 
     __slots__ = (
-        "_accepted_max",
         "_commands",
         "_dismissed",
         "_leaving",
@@ -89,19 +84,16 @@ class Client:
         "move_counts",
         "naming",
         "now",
+        "numbering",
         "outlet",
         "probing",
-        "published",
-        "publisher",
     )
 
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
         self.duplicates = 0
         self.is_new = False  # the session that it has now began with its first greeting
-        self.publisher = config.publisher or config.client
-        self.published = config.published  # the sequence number of the last event
-        self._accepted_max = INT_MAX  # a durable publisher's: the one behind it was refused
+        self.numbering = Numbering(config)
         self.naming = Naming(config)
         self._commands: list[Command] = []
         self.now = 0.0
@@ -157,13 +149,20 @@ class Client:
             yield self.move.target
 
     @property
+    def publisher(self) -> str:
+        """Whose events it publishes."""
+        return self.numbering.publisher
+
+    @property
+    def published(self) -> int:
+        """The sequence number of the last of them."""
+        return self.numbering.last
+
+    @property
     def accepted(self) -> int:
         """The brokers have all events up to this sequence number."""
         sent = (frame.message for a in self.attachments() for frame in a.channel.data.outbox)
-        for message in chain(sent, self.kept_back):
-            if type(message) is Publication:
-                return min(message.sequence - 1, self._accepted_max)
-        return min(self.published, self._accepted_max)
+        return self.numbering.accepted(chain(sent, self.kept_back))
 
     @property
     def pending(self) -> int:
@@ -185,16 +184,7 @@ class Client:
     # --- what the application asks for --------------------------------------------------------------
 
     def _publish(self, request: ev.PublishRequested) -> None:
-        self.published += 1
-        publication = Publication(
-            publisher=self.publisher,
-            sequence=self.published,
-            event=request.event,
-            payload=request.payload,
-            content_type=request.content_type,
-            headers=request.headers,
-            published_at=self.now,
-        )
+        publication = self.numbering.next(request, self.now)
         if (self._paused or self.move is not None or self._settles_to_resume) and self._keeps_back:
             self.kept_back.append(publication)
         else:
@@ -385,7 +375,7 @@ class Client:
                 self.attach_refused(attachment, refusal)
                 return
             if not attachment.spoken:
-                self.publisher, self.published = greeting.publisher, greeting.published
+                self.numbering.go_on(greeting.publisher, greeting.published)
         if not greeting.resumed and attachment.spoken:
             self.say_all_anew(attachment)
         attachment.attached(greeting)
@@ -393,7 +383,7 @@ class Client:
             self.is_new = greeting.is_new
         self.command(Tell("attached", attachment.address, "resumed" if greeting.resumed else ""))
         if self.config.publisher and self.accepted > greeting.published:
-            self._accepted_max = greeting.published  # the reason is on the way
+            self.numbering.end_at(greeting.published)
         attachment.send_waiting()
         self.release()
 
@@ -522,7 +512,7 @@ class Client:
         elif isinstance(message, Refused):
             self._questions.refused(message.request)
             if self.config.publisher:
-                self._bar(message.request)
+                self.numbering.refused(message.request)
             self.command(Tell("refused", message.request, message.reason))
         elif isinstance(message, Dropped):
             self.command(Tell("dropped", str(message.count)))
@@ -569,12 +559,6 @@ class Client:
         home.begun = False
         home.state = "idle"
         self.command(Tell("ended", self.address, message.reason))
-
-    def _bar(self, request: str) -> None:
-        """If it was an event that was refused, none behind it is accepted."""
-        publisher, _, number = request.rpartition(":")
-        if publisher == self.publisher:
-            self._accepted_max = min(self._accepted_max, int(number) - 1)
 
     # --- for the application ------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from roost.broker.accepting import is_next
 from roost.broker.commands import StoreKey
 from roost.broker.hops import Entry, Hop, Session
 from roost.broker.messages import (
@@ -32,7 +33,6 @@ from roost.broker.messages import (
     Unsubscribe,
 )
 from roost.broker.node import Listeners, Node
-from roost.broker.numbering import is_next
 from roost.broker.router import Handles
 from roost.language import Event, Subscription
 from roost.matching import Index

@@ -128,7 +128,7 @@ class Broker:
             links,
             sessions,
             self.router,
-            Arbiter(lease_s=config.lease_s, rest_s=config.rest_s),
+            Arbiter(lease_s=config.leases.lease_s, rest_s=config.leases.rest_s),
             tell=tell,
             publish=self._publish,
             redirect=self._redirect,

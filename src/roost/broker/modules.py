@@ -54,15 +54,15 @@ class Premises:
         self.load: LoadIndices | None = None  # the last sample
 
 
-class Host:
+class ModuleHost:
     """What one module sees: `Surroundings`, and what the broker keeps for it."""
 
     def __init__(
         self,
         premises: Premises,
         module: Module,
-        new_probe: Callable[[Host], int],
-        objection_to: Callable[[Proposal, Host], tuple[str, str]],
+        new_probe: Callable[[ModuleHost], int],
+        objection_to: Callable[[Proposal, ModuleHost], tuple[str, str]],
     ) -> None:
         self._at = premises
         self._new_probe = new_probe
@@ -264,14 +264,14 @@ class Modules:
     def __init__(self, premises: Premises, modules: Iterable[Module]) -> None:
         self._at = premises
         self._hosts = {
-            module.name: Host(premises, module, self._probe_for, self._objection_to)
+            module.name: ModuleHost(premises, module, self._probe_for, self._objection_to)
             for module in modules
         }
-        self._awake: list[Host] = []
+        self._awake: list[ModuleHost] = []
         self._reserved = frozenset(c for h in self._hosts.values() for c in h.module.reserved)
         self._initial = dict.fromkeys(self._hosts, ModuleState.ACTING)
         self._running = False
-        self._probes: dict[int, Host] = {}  # who asked; the oldest is forgotten first
+        self._probes: dict[int, ModuleHost] = {}  # who asked; the oldest is forgotten first
         self._probe_count = 0
         self.listening = False  # whether any module is awake
         self.tracing = False  # ... and says what is traced
@@ -345,7 +345,7 @@ class Modules:
         if host is not None and host.state is not ModuleState.OFF:
             host.module.told(link.name, note.body, now)
 
-    def _probe_for(self, host: Host) -> int:
+    def _probe_for(self, host: ModuleHost) -> int:
         """The number of a question to a client."""
         if len(self._probes) >= PROBES_MAX:
             del self._probes[next(iter(self._probes))]
@@ -378,7 +378,7 @@ class Modules:
 
     # --- who may act (see `arbiter`) ------------------------------------------------------------------
 
-    def _objection_to(self, proposal: Proposal, proposer: Host) -> tuple[str, str]:
+    def _objection_to(self, proposal: Proposal, proposer: ModuleHost) -> tuple[str, str]:
         """Who objects, and why; two empty words if nobody does."""
         now, arbiter = self._at.work.now, self._at.arbiter
         self._abandon_what_is_late()

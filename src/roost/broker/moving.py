@@ -89,8 +89,10 @@ class Mover(Owner, Protocol):
     move: Move | None
     move_counts: MoveCounts
     kept_back: deque[Publication | Withdrawal]
-    published: int
     now: float
+
+    @property
+    def published(self) -> int: ...
 
     def subscriptions(self) -> Mapping[str, Subscription]: ...
 

@@ -50,7 +50,7 @@ class Quotas:
         if _is_privileged(permission):
             return ""
         owner = owner_of(client, permission)
-        bound = self._config.user_sessions_max
+        bound = self._config.quotas.sessions
         if len(self._sessions.get(owner, ())) < bound:
             return ""
         return f"{owner!r} has {bound:,} sessions here already"
@@ -70,7 +70,7 @@ class Quotas:
     def _objection_to_interest(self, session: Session) -> str:
         if _is_privileged(session.permission):
             return ""
-        owner, bound = session.owner, self._config.user_subscriptions_max
+        owner, bound = session.owner, self._config.quotas.subscriptions
         count = self._interests.get(owner, 0) + 1
         if count > bound:  # some may have been withdrawn since
             theirs = self._sessions[owner]
@@ -85,7 +85,7 @@ class Quotas:
         if not session.usual_bytes:
             session.usual_bytes = float(size)
         session.usual_bytes += (size - session.usual_bytes) / LOOK_EVERY
-        owner, bound = session.owner, self._config.user_kept_bytes_max
+        owner, bound = session.owner, self._config.quotas.kept_bytes
         if not bound:
             return ""
         unlooked = self._unlooked[owner] = self._unlooked.get(owner, 0) + size

@@ -14,6 +14,7 @@ from importlib.metadata import entry_points
 import msgspec
 from msgspec import Struct
 
+from roost.blame import blaming
 from roost.broker.module import Module, ModuleState
 from roost.errors import UserError
 
@@ -21,7 +22,7 @@ GROUP = "roost.modules"
 STATES = tuple(state.value for state in ModuleState)
 
 
-class Order(Struct, frozen=True):
+class ModuleOrder(Struct, frozen=True):
     """A module, what it is to do, and how."""
 
     reference: str
@@ -29,7 +30,7 @@ class Order(Struct, frozen=True):
     settings: Mapping[str, str] = {}
 
 
-def parse_order(reference: str, words: Iterable[str]) -> Order:
+def parse_order(reference: str, words: Iterable[str]) -> ModuleOrder:
     """An order in words: a state, if it is not acting, and KEY=VALUE; UserError says what will not do."""
     state, settings = ModuleState.ACTING, {}
     for word in words:
@@ -42,16 +43,15 @@ def parse_order(reference: str, words: Iterable[str]) -> Order:
             raise UserError(
                 f"the module {reference}: {word!r}; expected one of {', '.join(STATES)}, or KEY=VALUE"
             )
-    return Order(reference, state, settings)
+    return ModuleOrder(reference, state, settings)
 
 
 def find(reference: str, group: str, noun: str) -> object:
     """What a reference means, of those that packages offer in a group; UserError if nothing."""
+    what = f"the {noun} {reference!r} can't be imported"
     if ":" in reference:
-        try:
+        with blaming(what, reference.partition(":")[0]):
             return pkgutil.resolve_name(reference)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise UserError(f"the {noun} {reference!r} can't be imported: {error}") from None
     offered = {point.name: point for point in entry_points(group=group)}
     if reference not in offered:
         there = ", ".join(sorted(offered)) or "none"
@@ -59,7 +59,8 @@ def find(reference: str, group: str, noun: str) -> object:
             f"no package offers a {noun} {reference!r} (there are: {there});"
             " expected one of these, or package.module:Class"
         )
-    return offered[reference].load()
+    with blaming(what, offered[reference].module):
+        return offered[reference].load()
 
 
 def module_class(reference: str) -> type[Module]:
@@ -73,11 +74,13 @@ def module_class(reference: str) -> type[Module]:
     return found
 
 
-def make_module(order: Order) -> Module:
-    """A module of its own for one broker; UserError if its settings will not do."""
+def make_module(order: ModuleOrder) -> Module:
+    """A module of its own for one broker; UserError if its settings will not do, or it can't be made."""
     kind = module_class(order.reference)
-    settings = settings_of(f"the module {order.reference}", kind.Config, order.settings)
-    return kind() if settings is None else kind(settings)
+    what = f"the module {order.reference}"
+    settings = settings_of(what, kind.Config, order.settings)
+    with blaming(f"{what} can't be made", kind):
+        return kind() if settings is None else kind(settings)
 
 
 def settings_of(
@@ -89,11 +92,11 @@ def settings_of(
             raise UserError(f"{what} has no settings; it was given some")
         return None
     fields = ", ".join(config.__struct_fields__)
-    try:
-        converted = msgspec.convert(dict(settings), config, strict=False)
-    except msgspec.ValidationError as error:
-        raise UserError(f"{what}: {error}; it has {fields}") from None
     unknown = [key for key in settings if key not in config.__struct_fields__]
     if unknown:
         raise UserError(f"{what} has no setting {unknown[0]!r}; it has {fields}")
-    return converted
+    with blaming(what, config, f"it has {fields}"):
+        try:
+            return msgspec.convert(dict(settings), config, strict=False)
+        except msgspec.ValidationError as error:
+            raise UserError(str(error)) from None

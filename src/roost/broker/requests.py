@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from roost.broker.accepting import is_next
 from roost.broker.commands import Report
 from roost.broker.config import BrokerConfig
 from roost.broker.draining import HAND_OVER, SETTLE, Draining
@@ -25,7 +26,6 @@ from roost.broker.messages import (
 )
 from roost.broker.modules import Modules
 from roost.broker.names import Address
-from roost.broker.numbering import is_next
 from roost.broker.router import Flooding
 from roost.broker.sessions import Sessions
 from roost.broker.work import Work

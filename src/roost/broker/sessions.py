@@ -302,7 +302,7 @@ class Sessions:
         Before that its data is read no further until it has heard what there is: many events that were on the
         way together may be refused together.
         """
-        waiting, bound = len(session.channel.control.outbox), self._config.answers_max
+        waiting, bound = len(session.channel.control.outbox), self._config.quotas.answers
         if waiting <= bound // PAUSE_PART or session.connection is None:
             return False
         if session.connection not in self._pausing.held:
@@ -317,7 +317,7 @@ class Sessions:
 
     def heard(self, session: Session, connection: int) -> None:
         """It has acknowledged something."""
-        if len(session.channel.control.outbox) * 2 <= self._config.answers_max // PAUSE_PART:
+        if len(session.channel.control.outbox) * 2 <= self._config.quotas.answers // PAUSE_PART:
             self._pausing.release(connection)
 
     def dismiss(self, event: ev.SessionDismissed) -> None:
@@ -372,7 +372,7 @@ class Sessions:
         if config.session_outbox_policy == "drop" or self.store_is_full:
             session.drop(session.dropped + 1)
         elif not session.ending and session.channel.data.memory_max:
-            reason = f"more than {config.user_kept_bytes_max:,} bytes wait for {session.owner!r}"
+            reason = f"more than {config.quotas.kept_bytes:,} bytes wait for {session.owner!r}"
             if session.connection is None:
                 self.forget(session, reason)  # what waits for nobody takes the room of others
             else:

@@ -10,7 +10,7 @@ import typer
 from roost.errors import UserError
 
 if TYPE_CHECKING:
-    from roost.runtime.config import ServerConfig
+    from roost.runtime.tables import ServerConfig
 
 
 ModuleOption = Annotated[

@@ -121,7 +121,7 @@ def _context_of(target: Target, tls: ssl.SSLContext | Tls | None) -> ssl.SSLCont
     if isinstance(tls, ssl.SSLContext):
         return tls
     # They read certificates with a library that takes its time to load.
-    from roost.runtime.config import TlsTable  # noqa: PLC0415
+    from roost.runtime.tables import TlsTable  # noqa: PLC0415
     from roost.runtime.tls import client_context  # noqa: PLC0415
 
     files = tls or Tls()

@@ -1,59 +1,81 @@
-"""A broker inside this process, for tests, examples and programs of one piece: `memory://name`.
+"""Brokers inside this process, for tests, examples and programs of one piece: `memory://name`.
 
-It is a real one: the same machine in the same shell as a live broker, with pipes in place of sockets, and
+They are real ones: the same machine in the same shell as a live broker, with pipes in place of sockets, and
 bytes in the pipes. There is one a name and event loop. It comes with its first client, and goes with its
-last.
+last. `roost.testing` links several of them to a federation.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from roost.broker.config import BrokerConfig
 from roost.broker.core import Broker
-from roost.broker.events import Congested, Received, Relieved, Started
+from roost.broker.events import (
+    Congested,
+    LinkOpened,
+    LinkRefused,
+    Received,
+    Relieved,
+    Started,
+)
 from roost.broker.messages import AttachRefused, Login
+from roost.broker.names import Address
 from roost.client.connection import Connection
 from roost.client.dialling import DialError
 from roost.client.line import Line
+from roost.client.pipe import Pipe
 from roost.runtime.shell import Shell
 from roost.wire import PREFACE, StreamDecoder, WireError, encode
 
-# As much as a socket would bring at once, and may hold before the writer is told.
-PIECE_BYTES = 1 << 16
-PIPE_BYTES = 1 << 20
+SCHEME = "memory://"
 
 
 class MemoryBroker:
-    """One broker, for all clients of an event loop that name it."""
+    """One broker, for all clients of an event loop that name it.
+
+    `reach` finds a neighbour that it dials, by name; None if there is no way to it just now.
+    """
 
     _brokers: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, MemoryBroker]]] = (
         WeakKeyDictionary()
     )
 
     @classmethod
+    def here(cls) -> dict[str, MemoryBroker]:
+        """Those of this event loop, by name."""
+        return cls._brokers.setdefault(asyncio.get_running_loop(), {})
+
+    @classmethod
     def of(cls, name: str) -> MemoryBroker:
         """The one of this name, in this event loop."""
-        brokers = cls._brokers.setdefault(asyncio.get_running_loop(), {})
-        if name not in brokers:
-            brokers[name] = cls(name, brokers)
-        return brokers[name]
+        return cls.here().get(name) or cls(name)
 
-    def __init__(self, name: str, brokers: dict[str, MemoryBroker]) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: BrokerConfig | None = None,
+        reach: Callable[[str], MemoryBroker | None] = lambda _: None,
+    ) -> None:
         self.name = name
+        self._reach = reach
         self.shell = Shell(
-            Broker(BrokerConfig(broker=name or "memory", incarnation=secrets.token_hex(8))),
-            dial=_never,
+            Broker(
+                config or BrokerConfig(broker=name or "memory", incarnation=secrets.token_hex(8))
+            ),
+            dial=self._dial,
             persist=_never,
             fetch=_never,
         )
+        # Where clients find it that were at another one.
+        self.shell.machine.identity.address = Address(f"{SCHEME}{name}")
         self.shell.handle(Started())
-        self._brokers_here = brokers
+        self._brokers_here = self.here()
+        self._brokers_here[name] = self
         self._clients = 0
 
     def acquire(self) -> None:
@@ -62,9 +84,33 @@ class MemoryBroker:
     def release(self) -> None:
         self._clients -= 1
         if not self._clients:
-            self.shell.stop()
-            if self._brokers_here.get(self.name) is self:
-                del self._brokers_here[self.name]
+            self.stop()
+
+    def stop(self) -> None:
+        self.shell.stop()
+        if self._brokers_here.get(self.name) is self:
+            del self._brokers_here[self.name]
+
+    def cut(self, connection: int) -> None:
+        """One of its connections is gone, without a word."""
+        end = self.shell.connections.get(connection)
+        if isinstance(end, BrokerEnd):
+            end.cut()
+
+    def _dial(self, neighbour: str) -> None:
+        # Not at once: the machine hears what came of it after it has asked for it.
+        self.shell.loop.call_soon(self._dial_now, neighbour)
+
+    def _dial_now(self, neighbour: str) -> None:
+        there = self._reach(neighbour)
+        if there is None:
+            self.shell.handle(LinkRefused(neighbour, f"there is no way to {neighbour}"))
+            return
+        ours, theirs = BrokerEnd(self.shell), BrokerEnd(there.shell)
+        ours.down = theirs.up = Pipe(theirs.received, theirs.lost, ours.congested)
+        theirs.down = ours.up = Pipe(ours.received, ours.lost, theirs.congested)
+        theirs.begin()
+        ours.begin(neighbour)
 
 
 class MemoryDialler:
@@ -75,82 +121,17 @@ class MemoryDialler:
         self.broker = url
 
     async def dial(self, line: Line, broker: str) -> None:
-        if broker != self.broker:
-            raise DialError(f"{broker} is not in this process")
+        there = self._memory
+        if broker != self.broker:  # it was sent there
+            found = MemoryBroker.here().get(broker.removeprefix(SCHEME))
+            if found is None:
+                raise DialError(f"{broker} is not in this process")
+            there = found
         connection = Connection(line, None, broker)
-        connection.connection_made(MemoryTransport(self._memory.shell, connection))
+        connection.connection_made(MemoryTransport(there.shell, connection))
 
     def lost(self, now: float) -> None:
         """There is no other to go to."""
-
-
-class Pipe:
-    """Bytes on their way to `deliver`, in pieces, none of them at once."""
-
-    def __init__(
-        self,
-        deliver: Callable[[bytes], None],
-        ended: Callable[[], None],
-        congested: Callable[[bool], None],
-    ) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._deliver = deliver
-        self._ended = ended
-        self._congested = congested
-        self._pieces: deque[bytes] = deque()
-        self._bytes = 0
-        self._is_congested = False
-        self._is_due = False
-        self._is_ending = False
-        self.is_paused = False
-
-    def write(self, data: bytes) -> None:
-        if self._is_ending:
-            return
-        self._pieces.extend(_cut(data))
-        self._bytes += len(data)
-        if self._bytes > PIPE_BYTES and not self._is_congested:
-            self._is_congested = True
-            self._congested(True)
-        self._go_on()
-
-    def end(self) -> None:
-        """After what was written."""
-        self._is_ending = True
-        self._go_on()
-
-    def cut(self) -> None:
-        """At once."""
-        self._pieces.clear()
-        self.is_paused = False
-        self.end()
-
-    def pause(self) -> None:
-        self.is_paused = True
-
-    def resume(self) -> None:
-        self.is_paused = False
-        self._go_on()
-
-    def _go_on(self) -> None:
-        if not self._is_due and not self.is_paused and (self._pieces or self._is_ending):
-            self._is_due = True
-            self._loop.call_soon(self._next)
-
-    def _next(self) -> None:
-        self._is_due = False
-        if self.is_paused:
-            return
-        if self._pieces:
-            piece = self._pieces.popleft()
-            self._bytes -= len(piece)
-            self._deliver(piece)
-            if self._is_congested and self._bytes < PIPE_BYTES / 4:
-                self._is_congested = False
-                self._congested(False)
-            self._go_on()
-        elif self._is_ending:
-            self._ended()
 
 
 class MemoryTransport(asyncio.Transport):
@@ -163,7 +144,7 @@ class MemoryTransport(asyncio.Transport):
         self._is_lost = False
         end = BrokerEnd(shell)
         self._down = end.down = Pipe(protocol.data_received, self._lose, end.congested)
-        self._up = Pipe(end.received, end.lost, self._congested)
+        self._up = end.up = Pipe(end.received, end.lost, self._congested)
         end.begin()
 
     def _congested(self, is_so: bool) -> None:
@@ -212,7 +193,8 @@ class MemoryTransport(asyncio.Transport):
 class BrokerEnd:
     """A broker's end: what its shell needs of a connection."""
 
-    down: Pipe  # to the client
+    down: Pipe  # to the peer
+    up: Pipe  # from it
 
     def __init__(self, shell: Shell) -> None:
         self.id = shell.new_id()
@@ -220,9 +202,14 @@ class BrokerEnd:
         self._shell = shell
         self._decoder = StreamDecoder()
 
-    def begin(self) -> None:
+    def begin(self, neighbour: str = "") -> None:
+        """The connection is there: to a neighbour that we dialled, or from somebody who dialled us."""
         self.down.write(PREFACE)
-        self._shell.accepted(self)
+        if neighbour:
+            self._shell.connections[self.id] = self
+            self._shell.handle(LinkOpened(neighbour, self.id))
+        else:
+            self._shell.accepted(self)
 
     def received(self, data: bytes) -> None:
         try:
@@ -239,7 +226,8 @@ class BrokerEnd:
             self._shell.handle(Received(self.id, said))
 
     def lost(self) -> None:
-        self._shell.closed(self, "the client has closed it")
+        self._shell.closed(self, "the peer has closed it")
+        self.down.end()
 
     def congested(self, is_so: bool) -> None:
         self._shell.handle(Congested(self.id) if is_so else Relieved(self.id))
@@ -253,18 +241,17 @@ class BrokerEnd:
         self.flush()
         self.down.end()
 
+    def cut(self) -> None:
+        """Both ways, with what is on the way."""
+        self.down.cut()
+        self.up.cut()
+
     def pause(self) -> None:
-        """Only brokers with neighbours want it: see `Broker.set_pauses`."""
+        self.up.pause()
 
     def resume(self) -> None:
-        """See `pause`."""
-
-
-def _cut(data: bytes) -> Iterable[bytes]:
-    if len(data) <= PIECE_BYTES:
-        return (data,)
-    return (data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES))
+        self.up.resume()
 
 
 def _never(_: object) -> None:
-    raise AssertionError("a broker in memory has neither neighbours nor a store")
+    raise AssertionError("a broker in memory has no store")

@@ -1,16 +1,17 @@
 """Publisher relocation (000): clients move to where their messages go, and the overlay stays as it is.
 
 Decisions, which are pure functions of statistics: `grape` chooses a broker for a publisher, `subscribers`
-one for a group of subscribers, `pop` asks for a publisher broker by broker, and `worth` says whether to
+one for a group of subscribers, `pop` asks for a publisher broker by broker, and `choosing` says whether to
 move at all. `literal` and `brute_force` are what the first two are held to.
 
 Protocols, which gather the statistics and carry the choice out: `Grape` (`grape_module`, with `sessions` and
 `collecting`) and `Pop` (`pop_module`), modules of a broker.
 """
 
-from roost.relocation.bitvector import BitVector
+from roost.optimising.bitvector import BitVector
+from roost.optimising.worth import Metric, Terms, Verdict
 from roost.relocation.brute_force import group_everywhere, publisher_everywhere
-from roost.relocation.choosing import Candidate, Choice, Goal, Metric
+from roost.relocation.choosing import Candidate, Choice, Goal, worth
 from roost.relocation.grape import choose_broker
 from roost.relocation.grape_module import Grape, GrapeConfig
 from roost.relocation.pop import Profile, Request, TraceWindow, is_due, next_step
@@ -18,7 +19,6 @@ from roost.relocation.pop_module import Pop, PopConfig
 from roost.relocation.statistics import Answer, Neighbour, Trace
 from roost.relocation.subscribers import Source, choose_broker_for_group
 from roost.relocation.tree import BadAnswersError
-from roost.relocation.worth import Terms, Verdict, worth
 
 __all__ = [
     "Answer",

@@ -13,22 +13,31 @@ are 80 to 100 ms, none is below 20 % of the highest. By lowest and highest, some
 Equal by the other metric: the lower by the metric of priority; equal by both: where the client is now (to
 move for nothing is a fault); else the first by name. Delays count in whole nanoseconds and loads in
 billionths of a message a second, so that errors of rounding break no ties.
+
+Whether to move there at all (`worth`) is judged in the metric by which the present broker lost, in which a
+move saves something by definition; the other one may get worse, as the weight allows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from msgspec import Struct
 
 from roost.errors import UserError
-from roost.relocation.bitvector import Ints
+from roost.optimising.bitvector import Ints
+from roost.optimising.worth import (
+    UNITS,
+    Metric,
+    Terms,
+    Verdict,
+    worth_of_delay,
+    worth_of_messages,
+)
 from roost.relocation.tree import Floats
-
-Metric = Literal["delay", "load"]
 
 # Candidates shown for their rank; besides, where the client is and the best of each metric.
 EVIDENCE_MAX = 8
@@ -105,6 +114,24 @@ def choose(
         candidates=len(names) - len(excluded),
         evidence=tuple(contest.candidate(i, winner) for i in contest.shown(winner)),
     )
+
+
+def worth(
+    choice: Choice, path_brokers: int, since_move_s: float | None = None, terms: Terms | None = None
+) -> Verdict:
+    """Whether a choice pays for itself. `path_brokers` are those of the migration path, both ends included.
+
+    `since_move_s` is how long ago the client moved last; None if it has not.
+    """
+    terms = terms or Terms()
+    present, chosen = choice.present, choice.chosen
+    if choice.decided_by is None:
+        return Verdict(False, 0.0, 0.0, UNITS[choice.goal.priority], "no broker is better")
+    if choice.decided_by == "load":
+        now, then = present.load_per_s, chosen.load_per_s
+        return worth_of_messages(now, then, path_brokers, since_move_s, terms)
+    rate = choice.deliveries_per_s
+    return worth_of_delay(present.delay_s, chosen.delay_s, rate, path_brokers, since_move_s, terms)
 
 
 class _Contest:

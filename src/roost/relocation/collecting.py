@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from roost.broker.events import LoadIndices
-from roost.relocation.arrivals import Arrivals
+from roost.optimising.arrivals import Arrivals
 from roost.relocation.link_times import LinkTimes
 from roost.relocation.notes import (
     TraceInformationAnswer,
     TraceInformationRequest,
     body_of,
 )
-from roost.relocation.sessions import Session
+from roost.relocation.sessions import TraceSession
 from roost.relocation.statistics import Answer, Neighbour
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ TIMER = "collect "
 class Collection(Struct):
     """What has come so far."""
 
-    session: Session
+    session: TraceSession
     asked_at: float
     upstream: str | None  # who wants it; None: we do
     waiting: dict[str, None]
@@ -64,7 +64,7 @@ class Collecting:
         self._collected = collected  # all that is for ourselves
         self._collections: dict[str, Collection] = {}
 
-    def begin(self, publisher: str, session: Session, now: float) -> None:
+    def begin(self, publisher: str, session: TraceSession, now: float) -> None:
         """A session of a publisher here is over. Nothing is asked while an earlier one is still awaited.
 
         A request waits behind the publications in every queue. Where these are long, to ask again would
@@ -75,7 +75,11 @@ class Collecting:
             self._begin(publisher, session, None, now)
 
     def asked(
-        self, neighbour: str, request: TraceInformationRequest, session: Session | None, now: float
+        self,
+        neighbour: str,
+        request: TraceInformationRequest,
+        session: TraceSession | None,
+        now: float,
     ) -> None:
         """A neighbour wants to know what became of a session; `session` is all that we know of it."""
         publisher, first = request.publisher, request.first
@@ -88,10 +92,12 @@ class Collecting:
             self._around.tell(neighbour, body_of(answer), f"TIA of {publisher}")
             return
         if session is None:  # it has begun after the session
-            session = Session(first, neighbour, False, now, now, is_whole=False)
+            session = TraceSession(first, neighbour, False, now, now, is_whole=False)
         self._begin(publisher, session, neighbour, now)
 
-    def _begin(self, publisher: str, session: Session, upstream: str | None, now: float) -> None:
+    def _begin(
+        self, publisher: str, session: TraceSession, upstream: str | None, now: float
+    ) -> None:
         neighbours = self._around.neighbours
         waiting = dict.fromkeys(n for n in session.neighbours if n in neighbours)
         own = self.answer_for(session, now)
@@ -104,7 +110,7 @@ class Collecting:
         else:
             self._finish(publisher)
 
-    def answer_for(self, session: Session, now: float) -> Answer:
+    def answer_for(self, session: TraceSession, now: float) -> Answer:
         """What this broker has to say of a session, and of itself."""
         around = self._around
         load = around.load or NO_LOAD

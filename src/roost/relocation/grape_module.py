@@ -23,8 +23,11 @@ import msgspec
 from msgspec import Struct
 
 from roost.broker.module import Module, Surroundings, Visit
-from roost.relocation.arrivals import Arrivals
-from roost.relocation.choosing import Choice, Goal
+from roost.optimising.arrivals import Arrivals
+from roost.optimising.room import UTILISATION_MAX
+from roost.optimising.worth import Terms, Verdict
+from roost.relocation.announcing import announce
+from roost.relocation.choosing import Choice, Goal, worth
 from roost.relocation.collecting import Collecting, Collection
 from roost.relocation.grape import choose_broker
 from roost.relocation.groups import Group, Groups
@@ -46,12 +49,10 @@ from roost.relocation.notes import (
     TraceInformationRequest,
     read_note,
 )
-from roost.relocation.room import UTILISATION_MAX
-from roost.relocation.sessions import Sessions
+from roost.relocation.sessions import TraceSessions
 from roost.relocation.statistics import Answer, Trace
 from roost.relocation.subscribers import choose_broker_for_group
 from roost.relocation.tree import BadAnswersError, path_between
-from roost.relocation.worth import Terms, Verdict, worth
 
 if TYPE_CHECKING:
     from roost.broker.events import LoadIndices
@@ -114,7 +115,7 @@ class Grape(Module):
         self._around = around
         self._links = LinkTimes(around, config.link_period_s)
         self._arrivals = Arrivals(around)
-        self._sessions = Sessions(config.session, by_client=config.subscribers)
+        self._sessions = TraceSessions(config.session, by_client=config.subscribers)
         self._groups: Groups | None = None
         if config.subscribers:
             period_s, timeout_s = config.group_period_s, config.timeout_s
@@ -167,7 +168,7 @@ class Grape(Module):
             case Arriving() as arriving:
                 if arriving.history and not arriving.path:
                     self._histories.put(arriving.client, arriving.history)
-                self._arrivals.announce(arriving, now)
+                announce(arriving, self._around, self._arrivals, now)
             case SessionRequest() as question if self._groups is not None:
                 self._groups.asked(neighbour, question)
             case SessionAnswer() as told if self._groups is not None:
@@ -319,7 +320,7 @@ class Grape(Module):
             for client in clients:
                 history = self._histories.take(client)
                 arriving = Arriving(client, path[1:], cause, predicted, history, publishes_per_s)
-                self._arrivals.announce(arriving, self._now)
+                announce(arriving, self._around, self._arrivals, self._now)
                 around.redirect(client, address, cause)
 
 

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from roost.relocation.bitvector import BitVector
+from roost.optimising.bitvector import BitVector
+from roost.optimising.groups import Wanted, called, groups_of
 from roost.relocation.notes import SessionAnswer, SessionRequest, body_of
-from roost.relocation.sessions import PUBLISHERS_MAX, Session
+from roost.relocation.sessions import PUBLISHERS_MAX, TraceSession
 from roost.relocation.statistics import Answer
 from roost.relocation.subscribers import Source
 
@@ -39,9 +40,9 @@ GIVE_UP = "groups give up"
 class Group(Struct):
     """Subscribers of the same, and what is known of their publishers."""
 
-    filters: tuple[str, ...]
+    filters: Wanted
     members: tuple[str, ...]
-    sessions: Mapping[str, Session]  # publisher -> what of it was delivered here
+    sessions: Mapping[str, TraceSession]  # publisher -> what of it was delivered here
     asked_at: float
     missing: dict[str, None]
     answers: dict[str, SessionAnswer]
@@ -49,9 +50,7 @@ class Group(Struct):
     @property
     def name(self) -> str:
         """What a decision calls it."""
-        if len(self.members) == 1:
-            return self.members[0]
-        return f"{len(self.members)} subscribers to {' or '.join(self.filters)}"
+        return called(self.members, self.filters)
 
     def brokers(self) -> list[Answer]:
         """One answer a broker, of all trees together."""
@@ -68,7 +67,7 @@ class Group(Struct):
             for publisher, told in self.answers.items()
         ]
 
-    def _source(self, here: str, told: SessionAnswer, session: Session) -> Source:
+    def _source(self, here: str, told: SessionAnswer, session: TraceSession) -> Source:
         wanted, rest = BitVector(), BitVector()
         deliveries = 0
         for client, bits in session.clients.items():
@@ -96,15 +95,15 @@ class Groups:
         self._period_s = period_s
         self._timeout_s = timeout_s
         self._ready = ready
-        self._heard: dict[str, Session] = {}  # publisher -> its last session, as it was here
+        self._heard: dict[str, TraceSession] = {}  # publisher -> its last session, as it was here
         self._whole: dict[str, SessionAnswer] = {}  # of publishers here, as it was everywhere
-        self._decided: dict[tuple[str, ...], float] = {}  # filters -> when they had their turn
+        self._decided: dict[Wanted, float] = {}  # filters -> when they had their turn
         self._asking: Group | None = None
         around.set_timer(TIMER, period_s)
 
     # --- what has happened ----------------------------------------------------------------------------
 
-    def over(self, publisher: str, session: Session) -> None:
+    def over(self, publisher: str, session: TraceSession) -> None:
         """A session is over, and this is what of it was delivered here."""
         _keep(self._heard, publisher, session)
 
@@ -133,11 +132,10 @@ class Groups:
 
     def _next(self, now: float) -> Group | None:
         """The group that has waited longest, if there is news for it; of those the one that hears most."""
-        members: dict[tuple[str, ...], list[str]] = {}
-        for client, subscriptions in self._around.clients().items():
-            filters = tuple(sorted({str(x) for x in subscriptions.values()}))
-            if filters and client not in self._whole and self._around.is_movable(client):
-                members.setdefault(filters, []).append(client)
+        members = groups_of(
+            self._around.clients(),
+            lambda client: client not in self._whole and self._around.is_movable(client),
+        )
         self._decided = {f: at for f, at in self._decided.items() if f in members}
         groups = []
         for filters, clients in members.items():
@@ -152,7 +150,7 @@ class Groups:
                 groups.append(Group(filters, tuple(clients), sessions, now, missing, {}))
         return min(groups, key=self._urgency, default=None)
 
-    def _urgency(self, group: Group) -> tuple[float, int, tuple[str, ...]]:
+    def _urgency(self, group: Group) -> tuple[float, int, Wanted]:
         heard = sum(
             session.clients[client].count()
             for session in group.sessions.values()
@@ -200,7 +198,9 @@ class Groups:
             self._ready(group)
 
 
-def _keep(table: dict[str, Session] | dict[str, SessionAnswer], name: str, value: object) -> None:
+def _keep(
+    table: dict[str, TraceSession] | dict[str, SessionAnswer], name: str, value: object
+) -> None:
     """The newest last; the one that is kept longest is forgotten first."""
     table.pop(name, None)
     if len(table) >= PUBLISHERS_MAX:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from roost.relocation.bitvector import joined
+from roost.optimising.bitvector import joined
 from roost.relocation.choosing import Choice, Goal
 from roost.relocation.grape import choose_broker
 from roost.relocation.statistics import Answer, Trace

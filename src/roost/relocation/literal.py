@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from roost.relocation.bitvector import BitVector
+from roost.optimising.bitvector import BitVector
 from roost.relocation.statistics import Answer
 
 
 @dataclass(eq=False)
-class Broker:
+class BrokerFigures:
     """What the algorithms read of one broker, and what Algorithm 3 keeps there."""
 
     name: str
@@ -23,7 +23,7 @@ class Broker:
     bit_vector: BitVector
     delay_to_clients: float
     # The neighbours that have answered too, with the delays to them.
-    neighbours: list[tuple[Broker, float]] = field(default_factory=list)
+    neighbours: list[tuple[BrokerFigures, float]] = field(default_factory=list)
     downstream_bv_to: dict[str, BitVector] = field(default_factory=dict)
 
 
@@ -35,10 +35,10 @@ class DeliveryStats:
     total_deliveries: int = 0
 
 
-def brokers_of(answers: Sequence[Answer]) -> dict[str, Broker]:
+def brokers_of(answers: Sequence[Answer]) -> dict[str, BrokerFigures]:
     """The brokers of the answers, joined."""
     brokers = {
-        answer.broker: Broker(
+        answer.broker: BrokerFigures(
             answer.broker,
             answer.deliveries,
             BitVector.from_bytes(answer.bits),
@@ -56,7 +56,10 @@ def brokers_of(answers: Sequence[Answer]) -> dict[str, Broker]:
 
 
 def calc_avg_delay(
-    stats: DeliveryStats, cumulative_delay: float, current: Broker, previous: Broker | None = None
+    stats: DeliveryStats,
+    cumulative_delay: float,
+    current: BrokerFigures,
+    previous: BrokerFigures | None = None,
 ) -> None:
     """Algorithm 1: adds the deliveries of clients at and behind `current` to `stats`."""
     # Delivery statistics of clients on the current broker
@@ -70,7 +73,7 @@ def calc_avg_delay(
         calc_avg_delay(stats, cumulative_delay + delay, neighbour, current)
 
 
-def calc_total_msg_rate(current: Broker, previous: Broker | None = None) -> int:
+def calc_total_msg_rate(current: BrokerFigures, previous: BrokerFigures | None = None) -> int:
     """Algorithm 2: the messages that all brokers at and behind `current` receive in a session."""
     local = calc_downstream_bv(current, previous).count()
     downstream = 0
@@ -81,7 +84,7 @@ def calc_total_msg_rate(current: Broker, previous: Broker | None = None) -> int:
     return local + downstream
 
 
-def calc_downstream_bv(current: Broker, previous: Broker | None = None) -> BitVector:
+def calc_downstream_bv(current: BrokerFigures, previous: BrokerFigures | None = None) -> BitVector:
     """Algorithm 3: the publications delivered at or behind `current`."""
     aggregated = current.bit_vector
     for neighbour, _ in current.neighbours:

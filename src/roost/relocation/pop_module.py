@@ -24,8 +24,10 @@ from msgspec import Struct, field
 
 from roost.broker.messages import Publication
 from roost.broker.module import Module, Surroundings, Visit
+from roost.optimising.arrivals import Arrivals
+from roost.optimising.worth import Terms, worth_of_messages
 from roost.relocation import pop
-from roost.relocation.arrivals import Arrivals
+from roost.relocation.announcing import announce
 from roost.relocation.notes import (
     Arriving,
     RelocationAnswer,
@@ -35,7 +37,6 @@ from roost.relocation.notes import (
     read_note,
 )
 from roost.relocation.pop import Answered, Forward, Profile, Request, TraceWindow, next_step
-from roost.relocation.worth import Terms, worth_of_messages
 
 # Publishers of which something is remembered; the one that came first is forgotten first.
 PUBLISHERS_MAX = 10_000
@@ -55,7 +56,7 @@ class PopConfig(Struct, frozen=True, kw_only=True):
     seed: int = 0  # of what is traced
 
 
-class Pending(Struct):
+class AwaitedResults(Struct):
     """A traced publication whose results are on the way."""
 
     since: float
@@ -66,13 +67,13 @@ class Pending(Struct):
     hops: int = 0
 
 
-class Publisher(Struct):
+class KnownPublisher(Struct):
     """What a broker knows of a publisher."""
 
     upstream: str | None
     profile: Profile = Profile()
     hops: float = 0.0  # average of links to subscribers, over all of them
-    pending: dict[int, Pending] = field(default_factory=dict)  # by sequence
+    pending: dict[int, AwaitedResults] = field(default_factory=dict)  # by sequence
     # Only where it is a client.
     window: TraceWindow | None = None
     asked_at: float | None = None  # a request is on the way
@@ -94,7 +95,7 @@ class Pop(Module):
 
     def started(self, around: Surroundings, now: float) -> None:
         self._around = around
-        self._publishers: dict[str, Publisher] = {}
+        self._publishers: dict[str, KnownPublisher] = {}
         self._arrivals = Arrivals(around)
         self._now = now
         self._is_sweeping = False
@@ -116,13 +117,13 @@ class Pop(Module):
         text = f"{self.config.seed}/{publication.id}".encode()
         return int.from_bytes(blake2b(text, digest_size=7).digest()) / 2**56
 
-    def _publisher(self, name: str, upstream: str | None) -> Publisher:
+    def _publisher(self, name: str, upstream: str | None) -> KnownPublisher:
         known = self._publishers.get(name)
         if known is None or known.upstream != upstream:
             self._publishers.pop(name, None)
             if len(self._publishers) >= PUBLISHERS_MAX:
                 del self._publishers[next(iter(self._publishers))]
-            known = self._publishers[name] = Publisher(upstream)
+            known = self._publishers[name] = KnownPublisher(upstream)
         return known
 
     def routed(self, visit: Visit, now: float) -> None:
@@ -132,7 +133,7 @@ class Pop(Module):
         self._now = now
         upstream = None if visit.from_client else visit.source
         known = self._publisher(publication.publisher, upstream)
-        pending = Pending(now, upstream, len(visit.matches), dict.fromkeys(visit.neighbours))
+        pending = AwaitedResults(now, upstream, len(visit.matches), dict.fromkeys(visit.neighbours))
         known.pending[publication.sequence] = pending
         self._sweep_later()
         if not pending.waiting:
@@ -149,7 +150,7 @@ class Pop(Module):
         if not pending.waiting:
             self._traced(result.publisher, known, result.sequence)
 
-    def _traced(self, publisher: str, known: Publisher, sequence: int) -> None:
+    def _traced(self, publisher: str, known: KnownPublisher, sequence: int) -> None:
         """All results of a publication are here."""
         pending = known.pending.pop(sequence)
         newest = self.config.newest
@@ -165,7 +166,7 @@ class Pop(Module):
 
     # --- phase 2: asking ----------------------------------------------------------------------------
 
-    def _consider(self, publisher: str, known: Publisher) -> None:
+    def _consider(self, publisher: str, known: KnownPublisher) -> None:
         """Whether it is time to look for a better place."""
         waits = known.asked_at is not None
         needed = known.decided + self.config.traces
@@ -205,7 +206,7 @@ class Pop(Module):
             case RelocationAnswer() as answer:
                 self._answer(answer)
             case Arriving() as arriving:
-                self._arrivals.announce(arriving, now)
+                announce(arriving, self._around, self._arrivals, now)
 
     # --- phase 3: moving ----------------------------------------------------------------------------
 
@@ -245,7 +246,7 @@ class Pop(Module):
         self._begin_anew(known)
         if cause is not None:
             arriving = Arriving(request.publisher, path[-2::-1], cause, predicted)
-            self._arrivals.announce(arriving, self._now)
+            announce(arriving, self._around, self._arrivals, self._now)
             self._around.redirect(request.publisher, answer.address, cause)
 
     def _decide_to_stay(self, request: Request, why: str) -> None:
@@ -259,7 +260,7 @@ class Pop(Module):
         )
         self._begin_anew(known)
 
-    def _evidence(self, known: Publisher) -> dict[str, object]:
+    def _evidence(self, known: KnownPublisher) -> dict[str, object]:
         """The entry of the profile table."""
         profile = known.profile
         table: Mapping[str, float] = profile.downstream
@@ -271,7 +272,7 @@ class Pop(Module):
             "took_s": took_s,
         }
 
-    def _begin_anew(self, known: Publisher) -> None:
+    def _begin_anew(self, known: KnownPublisher) -> None:
         """So many traces again, before the next request; what they told so far is not forgotten."""
         known.asked_at = None
         known.decided = known.profile.traces

@@ -19,13 +19,13 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from roost.broker.module import Visit
-from roost.relocation.bitvector import BitVector
+from roost.optimising.bitvector import BitVector
 
 # Publishers of which something is remembered; the one that began its session first is forgotten first.
 PUBLISHERS_MAX = 10_000
 
 
-class Session(Struct, gc=False):
+class TraceSession(Struct, gc=False):
     """What has passed of a session."""
 
     first: int
@@ -40,15 +40,15 @@ class Session(Struct, gc=False):
     clients: dict[str, BitVector] = field(default_factory=dict)  # delivered to each, if asked for
 
 
-class Sessions:
+class TraceSessions:
     """The sessions under way, by publisher."""
 
     def __init__(self, count: int, *, by_client: bool = False) -> None:
         self._count = count
         self._by_client = by_client
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, TraceSession] = {}
 
-    def visited(self, visit: Visit, now: float) -> Session | None:
+    def visited(self, visit: Visit, now: float) -> TraceSession | None:
         """A publication has been routed. The session, if it is over and the publisher is a client here."""
         publication = visit.publication
         publisher, sequence = publication.publisher, publication.sequence
@@ -76,12 +76,12 @@ class Sessions:
             return self.take(publisher, session.first)
         return None
 
-    def _begin(self, visit: Visit, place: int, now: float) -> Session:
+    def _begin(self, visit: Visit, place: int, now: float) -> TraceSession:
         publisher = visit.publication.publisher
         self._sessions.pop(publisher, None)
         if len(self._sessions) >= PUBLISHERS_MAX:
             del self._sessions[next(iter(self._sessions))]
-        session = self._sessions[publisher] = Session(
+        session = self._sessions[publisher] = TraceSession(
             first=visit.publication.sequence - place,
             upstream=visit.source,
             from_client=visit.from_client,
@@ -91,13 +91,13 @@ class Sessions:
         )
         return session
 
-    def take(self, publisher: str, first: int) -> Session | None:
+    def take(self, publisher: str, first: int) -> TraceSession | None:
         """The session that began there, which is no longer kept; None if nothing of it has come here."""
         session = self._sessions.get(publisher)
         if session is None or session.first != first:
             return None
         return self._sessions.pop(publisher)
 
-    def publishers_here(self) -> Mapping[str, Session]:
+    def publishers_here(self) -> Mapping[str, TraceSession]:
         """Those of clients here."""
         return {name: s for name, s in self._sessions.items() if s.from_client}

@@ -24,10 +24,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 
-from roost.relocation.bitvector import counts, words_of
+from roost.optimising.bitvector import counts, words_of
+from roost.optimising.room import UTILISATION_MAX, without_room
 from roost.relocation.choosing import Choice, Goal, choose
 from roost.relocation.grape import reaching_s
-from roost.relocation.room import UTILISATION_MAX, without_room
 from roost.relocation.statistics import Answer, Trace
 from roost.relocation.tree import BadAnswersError, BrokerTree, Floats, tree_of
 

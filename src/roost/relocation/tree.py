@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from roost.optimising.bitvector import Ints, Words
 from roost.overlay.preorder import NotATreeError, preorder
-from roost.relocation.bitvector import Ints, Words
 from roost.relocation.statistics import Answer
 
 Floats = NDArray[np.float64]

@@ -8,31 +8,23 @@ two lines on standard error, when it starts and when it stops, and writes its lo
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
-from roost.runtime.toml_file import toml_value
+from roost.runtime.broker_process import POLL_S, BrokerProcess, Tables, write_settings
 
 HOST = "127.0.0.1"
 START_S = 60.0
-STOP_S = 20.0
-POLL_S = 0.02
-
-Settings = Mapping[str, Mapping[str, object]]
 
 _listens = re.compile(r"^\S+ listens on (?P<host>\S+):(?P<port>\d+)$", re.MULTILINE).search
 _announcement = re.compile(r"\S+ (?:listens on \S+|stops)").fullmatch
 _error = re.compile(r'\S+ error |.*"level": "error"').match
 
 
-class ChildBroker:
-    """A broker with these settings, in a folder that is its own."""
+class ChildBroker(BrokerProcess):
+    """A broker with these settings, in a folder that is its own. It listens when it is made."""
 
-    def __init__(self, folder: Path, settings: Settings) -> None:
+    def __init__(self, folder: Path, settings: Tables) -> None:
         self.host, self.port = HOST, 0
         self._said, self._log = folder / "said", folder / "log"
         tables: dict[str, dict[str, object]] = {
@@ -43,22 +35,9 @@ class ChildBroker:
         for name, keys in settings.items():
             tables.setdefault(name, {}).update(keys)
         config = folder / "roost.toml"
-        config.write_text(
-            "".join(
-                f"[{name}]\n" + "".join(f"{key} = {toml_value(v)}\n" for key, v in keys.items())
-                for name, keys in tables.items()
-            )
-        )
-        config.chmod(0o600)
-        with self._said.open("wb") as said:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "roost", "broker", "--config", str(config)],
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                # Signals of the terminal are for the parent, which stops it in order.
-                start_new_session=True,
-            )
+        write_settings(config, tables)
+        self._said.unlink(missing_ok=True)  # what the one before it has said
+        super().__init__(config, self._said)
         try:
             self._wait_until_it_listens()
         except BaseException:
@@ -72,19 +51,6 @@ class ChildBroker:
                 raise RuntimeError(f"the broker does not start; it said:\n{self.said()}")
             time.sleep(POLL_S)
         self.port = int(found["port"])
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def alive(self) -> bool:
-        return self.exit_code is None
-
-    @property
-    def exit_code(self) -> int | None:
-        """None while it lives; negative if a signal ended it."""
-        return self._process.poll()
 
     def said(self) -> str:
         """On standard error, and in its log."""
@@ -104,13 +70,3 @@ class ChildBroker:
         if found is None:
             raise RuntimeError(f"the broker has ended, with exit code {self.exit_code}")
         return int(found[1]) * 1024
-
-    def stop(self) -> int:
-        """Ask it to stop, and make it if it does not; its exit code."""
-        if self.alive:
-            self._process.send_signal(signal.SIGTERM)
-        try:
-            return self._process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            return self._process.wait()

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roost.loopback import is_loopback
-from roost.runtime.config import ServerConfig, address_of
+from roost.runtime.config import address_of
+from roost.runtime.tables import ServerConfig
 
 
 class Exposure(NamedTuple):

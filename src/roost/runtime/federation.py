@@ -22,7 +22,6 @@ import os
 import random
 import re
 import socket
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,10 +32,10 @@ import msgspec
 from msgspec import Struct
 
 from roost.errors import UserError
-from roost.runtime import processes
+from roost.runtime import broker_process, processes
 from roost.runtime.admin_client import AdminError, ask_all
+from roost.runtime.broker_process import write_settings
 from roost.runtime.processes import Ending, Process
-from roost.runtime.toml_file import toml_value
 
 DEFAULT_STATE = Path(".roost")
 RECORD = "federation.json"
@@ -229,12 +228,8 @@ def _write_configs(
             "relocation": relocation,
             "optimisers": {"modules": modules} if modules else {},
         }
-        lines = ["# Written by `roost up`, which writes it anew each time.\n"]
-        for table, values in tables.items():
-            if values:
-                lines.append(f"\n[{table}]\n")
-            lines += [f"{key} = {toml_value(value)}\n" for key, value in values.items()]
-        (state / member.config).write_text("".join(lines), "utf-8")
+        remark = "Written by `roost up`, which writes it anew each time."
+        write_settings(state / member.config, tables, remark)
 
 
 def _started(state: Path, federation: Federation) -> Federation:
@@ -243,8 +238,8 @@ def _started(state: Path, federation: Federation) -> Federation:
     for number, member in enumerate(members):
         config, log = (state.absolute() / file for file in (member.config, member.log))
         log.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "roost", "broker", "--config", os.fspath(config)]
-        members[number] = msgspec.structs.replace(member, process=processes.start(command, log))
+        process = broker_process.start(config, log)
+        members[number] = msgspec.structs.replace(member, process=process)
         federation = msgspec.structs.replace(federation, members=tuple(members))
         _write_record(state, federation)
     return federation

@@ -31,7 +31,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from roost.broker.messages import AttachRefused, Delivery, Frame, Parcel, Refused
-from roost.runtime.child_broker import ChildBroker, Settings
+from roost.runtime.broker_process import Tables
+from roost.runtime.child_broker import ChildBroker
 from roost.runtime.frame_fuzz import Cast, Stream, stream
 from roost.runtime.plain_peer import PlainPeer, RefusedError
 from roost.runtime.security import Hardness, User, changed_users, hash_token, new_token
@@ -105,7 +106,7 @@ class Report(Struct, kw_only=True):
 # --- one stream -----------------------------------------------------------------------------------
 
 
-class Answer:
+class StreamAnswer:
     """What a broker said to a stream."""
 
     def __init__(self) -> None:
@@ -116,10 +117,10 @@ class Answer:
         self.unreadable = ""
 
 
-async def play(hostile: Stream, host: str, port: int) -> Answer:
+async def play(hostile: Stream, host: str, port: int) -> StreamAnswer:
     """Say it, and hear the broker out, as far as the stream does."""
     loop = asyncio.get_running_loop()
-    answer = Answer()
+    answer = StreamAnswer()
     with socket.socket() as sock:
         sock.setblocking(False)
         await loop.sock_connect(sock, (host, port))
@@ -152,7 +153,7 @@ async def play(hostile: Stream, host: str, port: int) -> Answer:
     return answer
 
 
-async def _listen(sock: socket.socket, answer: Answer) -> None:
+async def _listen(sock: socket.socket, answer: StreamAnswer) -> None:
     """To the end of the connection."""
     loop, decoder = asyncio.get_running_loop(), StreamDecoder()
     with contextlib.suppress(OSError):
@@ -175,7 +176,7 @@ async def _listen(sock: socket.socket, answer: Answer) -> None:
 # --- those who mind their own business ------------------------------------------------------------
 
 
-class Exchange:
+class Bystanders:
     """A publisher and a subscriber, whose events all arrive."""
 
     def __init__(self, publisher: PlainPeer, subscriber: PlainPeer) -> None:
@@ -192,7 +193,9 @@ class Exchange:
         ]
 
     @classmethod
-    async def begin(cls, host: str, port: int, login: tuple[str, str], life: str = "") -> Exchange:
+    async def begin(
+        cls, host: str, port: int, login: tuple[str, str], life: str = ""
+    ) -> Bystanders:
         subscriber = await PlainPeer.connect(host, port)
         await subscriber.attach(SUBSCRIBER + life, login=login)
         subscriber.subscribe(f"{SUBSCRIBER}{life}/1", f"class = 'good' and life = '{life}'")
@@ -275,11 +278,11 @@ class Stage:
         self.broker = ChildBroker(folder, _settings(folder, users, durable=durable))
 
     async def __aenter__(self) -> Stage:
-        self.exchange = await Exchange.begin(self.broker.host, self.broker.port, self.login)
+        self.bystanders = await Bystanders.begin(self.broker.host, self.broker.port, self.login)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.exchange.end()
+        await self.bystanders.end()
         self.broker.stop()
 
     async def play(self, seed: int, numbers: Sequence[int], report: Report) -> list[str]:
@@ -306,12 +309,12 @@ class Stage:
             if answer.unreadable:
                 what = f"was answered with no frames: {answer.unreadable}"
                 wrong.append(f"stream {number} ({hostile.kind}) {what}")
-        lost = await self.exchange.arrived()
+        lost = await self.bystanders.arrived()
         report.lost += lost
-        report.exchanged = self.exchange.received
-        report.slowest_s = self.exchange.slowest_s
-        if self.exchange.trouble:
-            wrong.append(self.exchange.trouble)
+        report.exchanged = self.bystanders.received
+        report.slowest_s = self.bystanders.slowest_s
+        if self.bystanders.trouble:
+            wrong.append(self.bystanders.trouble)
         elif lost:
             wrong.append(f"{lost:,} well-behaved events have not arrived in {HANG_S:g} s")
         return [*wrong, *self.complaints()]
@@ -327,17 +330,17 @@ class Stage:
         """Whether somebody new gets what they came for."""
         life = f"~{secrets.token_hex(4)}"
         try:
-            exchange = await Exchange.begin(self.broker.host, self.broker.port, self.login, life)
+            others = await Bystanders.begin(self.broker.host, self.broker.port, self.login, life)
         except (RefusedError, OSError):
             return False
-        while exchange.published < EVENTS_A_SECOND // 10 and not exchange.trouble:
+        while others.published < EVENTS_A_SECOND // 10 and not others.trouble:
             await asyncio.sleep(0.01)
-        lost = await exchange.arrived()
-        await exchange.end()
-        return not lost and not exchange.trouble
+        lost = await others.arrived()
+        await others.end()
+        return not lost and not others.trouble
 
 
-def _settings(folder: Path, users: Path, *, durable: bool) -> Settings:
+def _settings(folder: Path, users: Path, *, durable: bool) -> Tables:
     return {
         "broker": {
             "linger_s": LINGER_S,

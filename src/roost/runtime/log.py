@@ -30,7 +30,7 @@ from datetime import UTC, datetime
 from typing import TextIO, cast
 
 from roost.errors import UserError
-from roost.runtime.config import LogTable
+from roost.runtime.tables import LogTable
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 WINDOW_S = 60.0

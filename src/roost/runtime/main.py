@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from roost.errors import UserError
-from roost.runtime.config import ServerConfig
 from roost.runtime.log import EventLog, calls_of
 from roost.runtime.server import BrokerServer
+from roost.runtime.tables import ServerConfig
 from roost.runtime.warming import warm_up
 
 # The thread of the store needs the interpreter for microseconds after each commit; with the usual 5 ms it

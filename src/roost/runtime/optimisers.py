@@ -18,8 +18,8 @@ from roost.broker.events import ModuleSwitched
 from roost.broker.module import Module, ModuleState
 from roost.broker.registry import make_module, parse_order
 from roost.relocation import Goal, Grape, GrapeConfig, Pop, PopConfig, Terms
-from roost.runtime.config import OptimisersTable, RelocationTable
 from roost.runtime.shell import Shell
+from roost.runtime.tables import OptimisersTable, RelocationTable
 
 DECISIONS_KEPT = 1_000
 

@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -33,8 +33,13 @@ class Process(Struct, frozen=True):
     boot: str
 
 
-def start(command: Sequence[str], log: Path) -> Process:
-    """A process on its own: without a terminal, and what it says goes to the end of the log."""
+def start(
+    command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+) -> Process:
+    """A process on its own: without a terminal, and what it says goes to the end of the log.
+
+    Its environment is ours, unless one is given.
+    """
     actions: list[tuple[Any, ...]] = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
@@ -43,7 +48,8 @@ def start(command: Sequence[str], log: Path) -> Process:
     # Whoever reads a pipe of ours to its end should not have to wait for the end of that process.
     actions += [(os.POSIX_SPAWN_CLOSE, number) for number in _inheritable()]
     # Not `subprocess`, which takes it for an error to forget a process that runs.
-    pid = os.posix_spawn(command[0], list(command), os.environ, file_actions=actions, setsid=True)
+    variables = os.environ if environment is None else environment
+    pid = os.posix_spawn(command[0], list(command), variables, file_actions=actions, setsid=True)
     seen = _seen(pid)
     assert seen is not None  # a child stays visible until it was waited for
     return Process(pid, seen[1], _boot())

@@ -41,7 +41,7 @@ from roost.broker.names import Address
 from roost.broker.permissions import Permission
 from roost.broker.quotas import owner_of
 from roost.errors import UserError
-from roost.runtime.config import ServerConfig, address_of, broker_config, limits_of, login_of
+from roost.runtime.config import address_of, broker_config, limits_of, login_of
 from roost.runtime.connection import SocketConnection
 from roost.runtime.descriptors import connections_possible, raise_limit
 from roost.runtime.doorstep import READ_BYTES, Doorstep
@@ -56,6 +56,7 @@ from roost.runtime.security import RefusalLog, Users
 from roost.runtime.shell import Shell
 from roost.runtime.store import Store
 from roost.runtime.strangers import Arrival, Slots
+from roost.runtime.tables import ServerConfig
 from roost.runtime.tasks import Tasks
 from roost.runtime.tls import client_context, names_of_peer, server_context, tell_failures
 from roost.runtime.watch import Watch

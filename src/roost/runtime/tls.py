@@ -25,8 +25,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec import Struct
 
 from roost.errors import UserError
-from roost.runtime.config import TlsTable
 from roost.runtime.private_file import write_private
+from roost.runtime.tables import TlsTable
 
 # --- contexts -------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from roost.errors import UserError
 from roost.language.literals import abbreviate
-from roost.runtime.config import ServerConfig
+from roost.runtime.tables import ServerConfig
 from roost.traces import SCHEMAS
 from roost.traces.run import check_run_name, hidden, part_path
 

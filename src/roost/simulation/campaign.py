@@ -32,10 +32,8 @@ class Outcome(Struct, frozen=True):
 
     @property
     def subject(self) -> str | None:
-        """Whose story may tell what went wrong: the first publication, else the first request."""
-        violations = self.checks.violations
-        found = [_publication(text) for text in violations] + [_request(v) for v in violations]
-        return next((match[0] for match in found if match), None)
+        """Whose story may tell what went wrong."""
+        return subject_of(self.checks)
 
 
 class Campaign(Struct):
@@ -52,6 +50,13 @@ class Campaign(Struct):
         self.moves = sum_of([self.moves, outcome.moves])
         if not outcome.checks.clean:
             self.wrong.append(outcome)
+
+
+def subject_of(checks: Checks) -> str | None:
+    """Whose story may tell what went wrong: the first publication, else the first request."""
+    violations = checks.violations
+    found = [_publication(text) for text in violations] + [_request(v) for v in violations]
+    return next((match[0] for match in found if match), None)
 
 
 def sum_of(counts: Collection[MoveCounts]) -> MoveCounts:

@@ -38,6 +38,7 @@ from roost.overlay.topologies import (
 )
 from roost.simulation import statements as st
 from roost.simulation.faults import SHORTEST_S, Faults, merged, stage_of
+from roost.simulation.optimisers import Modules, modules_of
 from roost.simulation.run import Checks, check, rest, run
 from roost.simulation.scenario_settings import EDGES, MOVES, REWIRINGS, settings_of
 from roost.simulation.settings import settings_changed
@@ -563,11 +564,28 @@ class Scenario:
 
 
 def fuzz(
-    seed: int, profile: str = "all", storybook: Storybook | None = None
+    seed: int,
+    profile: str = "all",
+    storybook: Storybook | None = None,
+    *,
+    modules: Modules | None = None,
+    routing: str | None = None,
 ) -> tuple[Scenario, World, Checks]:
-    """Run the scenario of a seed to its end, let it come to rest, and judge."""
+    """Run the scenario of a seed to its end, let it come to rest, and judge.
+
+    `modules` come on top of those of the scenario, and `routing` in place of its own.
+    """
     scenario = Scenario(seed, profile)
-    world = World(scenario.settings, scenario.statements, seed=seed, storybook=storybook)
+    settings = scenario.settings
+    if routing is not None:
+        settings = msgspec.structs.replace(settings, routing=routing)
+    world = World(
+        settings,
+        scenario.statements,
+        seed=seed,
+        storybook=storybook,
+        modules=modules_of(settings, modules),
+    )
     run(world, scenario.until)
     rested = rest(world)
     return scenario, world, check(world, rested=rested, must_rest=True)

@@ -18,21 +18,28 @@ ALWAYS = Terms(margin=0.0, share_min=0.0, rest_s=0.0)
 # How often a broker decides for a group of subscribers; who need not pay need not wait.
 GROUP_PERIOD_S, HURRY_S = 60.0, 2.0
 
+# What makes the modules of a broker, by its name.
+Modules = Callable[[str], Sequence[Module]]
+
 _is_goal = re.compile("(load|delay)([0-9]+)").fullmatch
 
 
-def modules_of(settings: Settings) -> Callable[[str], Sequence[Module]]:
-    """What makes the modules of each broker. Modules of two brokers share nothing."""
-    known = relocation_of(settings)
-    return lambda name: (*known(name), *map(make_module, settings.modules))
+def modules_of(settings: Settings, more: Modules | None = None) -> Modules:
+    """What makes the modules of each broker, and `more`. Modules of two brokers share nothing."""
+    known, others = relocation_of(settings), more or _none
+    return lambda name: (*known(name), *map(make_module, settings.modules), *others(name))
 
 
-def relocation_of(settings: Settings) -> Callable[[str], Sequence[Module]]:
+def _none(_: str) -> Sequence[Module]:
+    return ()
+
+
+def relocation_of(settings: Settings) -> Modules:
     """The one that the setting `optimiser` says."""
     terms = Terms() if settings.moves_must_pay else ALWAYS
     name, _, text = settings.optimiser.partition("-")
     if name == "none":
-        return lambda _: ()
+        return _none
     if name == "pop":
         traces = settings.traces
         config = PopConfig(traces=traces, traced_max=max(1, traces // 2), terms=terms)

@@ -48,8 +48,9 @@ class Checks(Struct, frozen=True, kw_only=True):
     violations: tuple[str, ...]
 
     @property
-    def clean(self) -> bool:
-        wrong = (
+    def broken(self) -> int:
+        """How many promises were not kept."""
+        return (
             self.lost
             + self.doubled
             + self.reordered
@@ -58,7 +59,10 @@ class Checks(Struct, frozen=True, kw_only=True):
             + self.account_errors
             + self.queue_errors
         )
-        return wrong == 0
+
+    @property
+    def clean(self) -> bool:
+        return self.broken == 0
 
 
 def run(world: World, until: float, progress: Callable[[float], None] = lambda _: None) -> None:

@@ -16,7 +16,7 @@ import msgspec
 
 from roost.broker import events as ev
 from roost.broker.commands import Record, Tell
-from roost.broker.config import BrokerConfig
+from roost.broker.config import BrokerConfig, FederationSettings, Leases
 from roost.broker.machines import BROKER, kind_of
 from roost.broker.messages import Frame, Parcel, Publication
 from roost.broker.module import Module
@@ -128,18 +128,10 @@ class World:
         config = BrokerConfig(
             broker=name,
             incarnation=incarnation,
-            routing=settings.routing,
-            covering=settings.covering,
-            advertisement_covering=settings.advertisement_covering,
             durable=settings.durability,
-            linger_s=settings.linger_s,
-            absence_grace_s=settings.absence_grace_s,
             members=False,
-            ack_delay_s=settings.ack_delay_s,
-            link_outbox_max=settings.link_outbox_max,
-            session_outbox_max=settings.session_outbox_max,
-            session_outbox_policy=settings.session_outbox_policy,
-            rest_s=settings.rest_s,
+            leases=Leases(rest_s=settings.rest_s),
+            **{name: getattr(settings, name) for name in FederationSettings.__struct_fields__},
         )
         return msgspec.structs.replace(config, **self._config)
 

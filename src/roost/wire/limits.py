@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from roost.language.values import INT_MAX
+from roost.settings import Count, Positive, why
+
+FrameBytes = Annotated[int, Meta(ge=1, le=(1 << 32) - 1)]  # a frame's length has 32 bits
 
 
 class Limits(Struct, frozen=True, kw_only=True, cache_hash=True):
     """The largest that is taken; lengths of strings are in characters."""
 
-    # The body of a frame, which is what its length prefix declares.
-    frame_bytes_max: int = 1 << 20
-    # A publication's own part. Less than a frame, so that the frame of a delivery, with the ids of
-    # the subscriptions that it is for, has room for whatever was once taken.
-    publication_bytes_max: int = (1 << 20) - (1 << 16)
-    payload_bytes_max: int = 1 << 19
-    headers_max: int = 64
-    # The name or the value of a header.
-    header_length_max: int = 4_096
-    # Names of brokers and clients, ids, causes, content types.
-    name_length_max: int = 1_024
-    # The reason of a refusal or an end.
-    reason_length_max: int = 16_384
-    # A subscription or advertisement as text.
-    filter_length_max: int = 1 << 18
+    frame_bytes_max: Annotated[
+        FrameBytes,
+        why("The body of a frame. Neighbours need the same, or they refuse each other's."),
+    ] = 1 << 20
+    publication_bytes_max: Annotated[
+        FrameBytes,
+        why(
+            "An event with its payload. Less than a frame, which has to hold the ids of the subscriptions"
+            " that a delivery is for as well."
+        ),
+    ] = (1 << 20) - (1 << 16)
+    payload_bytes_max: Annotated[Count, why("The payload of an event.")] = 1 << 19
+    headers_max: Annotated[Count, why("Headers of an event.")] = 64
+    header_length_max: Annotated[
+        Positive, why("Characters in the name or the value of a header.")
+    ] = 4_096
+    name_length_max: Annotated[
+        Positive, why("Characters in names of brokers and clients, ids, causes, content types.")
+    ] = 1_024
+    reason_length_max: Annotated[
+        Positive, why("Characters in the reason of a refusal or an end.")
+    ] = 16_384
+    filter_length_max: Annotated[
+        Positive, why("Characters in a subscription or an advertisement, as text.")
+    ] = 1 << 18
 
 
 DEFAULT_LIMITS = Limits()

@@ -19,11 +19,10 @@ from pathlib import Path
 
 from roost.bench.chaos.wires import HOST, Wire
 from roost.errors import UserError
+from roost.runtime.broker_process import BrokerProcess, write_settings
 from roost.runtime.federation import free_ports
-from roost.runtime.toml_file import toml_value
 
 START_S = 60.0
-END_S = 20.0
 # Larger than what a store needs, so that only what we put there fills it.
 DISK_BYTES = 512_000_000
 FILLER = "filler"
@@ -48,7 +47,7 @@ class ChaosBroker:
         self.can_be_filled = False
         self._config = folder / f"{name}.toml"
         self._backup = folder / f"{name}.backup"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: BrokerProcess | None = None
 
     @property
     def url(self) -> str:
@@ -57,7 +56,7 @@ class ChaosBroker:
     @property
     def has_died(self) -> bool:
         """Of its own accord."""
-        return self._process is not None and self._process.poll() is not None
+        return self._process is not None and not self._process.alive
 
     def prepare(self, neighbours: dict[str, str], keepalive_s: float, *, small_disk: bool) -> None:
         self.data.mkdir()
@@ -82,26 +81,16 @@ class ChaosBroker:
             "limits": {"keepalive_s": keepalive_s},
             "admin": {"port": -1},
         }
-        self._config.write_text(
-            "".join(
-                f"[{name}]\n" + "".join(f"{key} = {toml_value(v)}\n" for key, v in keys.items())
-                for name, keys in tables.items()
-            )
-        )
+        write_settings(self._config, tables)
 
     # --- its life -----------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Until it listens."""
-        command = [sys.executable, "-m", "roost", "broker", "--config", str(self._config)]
-        with self.log.open("ab") as log:
-            # Signals of the terminal are for us.
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+        self._process = BrokerProcess(self._config, self.log)
         deadline = asyncio.get_running_loop().time() + START_S
         while not await self._answers():
-            if self._process.poll() is not None or asyncio.get_running_loop().time() > deadline:
+            if self.has_died or asyncio.get_running_loop().time() > deadline:
                 raise UserError(f"{self.name} does not start: {' / '.join(self.last_said())}")
             await asyncio.sleep(0.02)
 
@@ -117,31 +106,24 @@ class ChaosBroker:
         return True
 
     def kill(self) -> None:
-        self._signal(signal.SIGKILL)
         assert self._process is not None
-        self._process.wait()
+        self._process.kill()
         self._process = None
 
     def stop(self) -> None:
-        self._signal(signal.SIGSTOP)
+        assert self._process is not None
+        self._process.signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        self._signal(signal.SIGCONT)
-
-    def _signal(self, number: int) -> None:
         assert self._process is not None
-        self._process.send_signal(number)
+        self._process.signal(signal.SIGCONT)
 
     def end(self) -> None:
         """In order, and nothing of it is left."""
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None and self._process.alive:
             self.go_on()
             self.empty()
-            self._signal(signal.SIGTERM)
-            try:
-                self._process.wait(END_S)
-            except subprocess.TimeoutExpired:
-                self.kill()
+            self._process.stop()
         if self.can_be_filled:
             subprocess.run(["umount", str(self.data)], capture_output=True, check=False)
         shutil.rmtree(self.data, ignore_errors=True)

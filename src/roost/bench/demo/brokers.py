@@ -22,17 +22,12 @@ from roost.bench.demo.child import REPORT_S, Orders, run_child
 from roost.broker.module import ModuleState
 from roost.overlay.topologies import Topology
 from roost.overlay.trees import rooted
-from roost.runtime.config import (
-    AdminTable,
-    BrokerTable,
-    LinksTable,
-    RelocationTable,
-    ServerConfig,
-)
 from roost.runtime.federation import REDIAL_S
+from roost.runtime.in_process import start_server
 from roost.runtime.main import COLLECT_AFTER
 from roost.runtime.optimisers import decided_dict
 from roost.runtime.server import BrokerServer
+from roost.runtime.tables import AdminTable, BrokerTable, LinksTable, RelocationTable, ServerConfig
 from roost.runtime.warming import warm_up
 
 HOST = "127.0.0.1"
@@ -80,10 +75,11 @@ def brokers_main(
 
     async def work() -> None:
         warm_up()
-        servers = {name: BrokerServer(_config(topology, name, ports, session)) for name in part}
+        servers: dict[str, BrokerServer] = {}
         try:
-            for server in servers.values():
-                await server.start()
+            for name in part:
+                server = await start_server(_config(topology, name, ports, session))
+                servers[name] = server
                 server.recorder.begin(lake, server.shell, run)
             await _linked(servers)
             gc.collect()

@@ -107,7 +107,7 @@ class AmqpDriver(Driver):
         return super().tuned(scenario)
 
     def subscriber(self, scenario: Scenario, port: int, number: int) -> Inlet:
-        session = Session(port)
+        session = AmqpSession(port)
         _declare_exchange(session, scenario)
         queue = f"subscriber-{number}"
         session.ask(
@@ -128,7 +128,7 @@ class AmqpDriver(Driver):
         return kind(session.sock, scenario)
 
     def publisher(self, scenario: Scenario, port: int) -> Outlet:
-        session = Session(port)
+        session = AmqpSession(port)
         _declare_exchange(session, scenario)
         if scenario.durable:
             session.ask(_CONFIRM_SELECT, _flags(), _CONFIRM_SELECT_OK)
@@ -189,7 +189,7 @@ class AcknowledgingAmqpInlet(AmqpInlet):
 # --- the protocol ---------------------------------------------------------------------------------
 
 
-class Session:
+class AmqpSession:
     """A connection with one channel."""
 
     def __init__(self, port: int) -> None:
@@ -238,7 +238,7 @@ def publish_frames(content: bytes, headers: Mapping[str, str], *, persistent: bo
     )
 
 
-def _declare_exchange(session: Session, scenario: Scenario) -> None:
+def _declare_exchange(session: AmqpSession, scenario: Scenario) -> None:
     kind = "headers" if scenario.by_content else "direct"
     names = _short(_EXCHANGE) + _short(kind)
     flags = _flags(False, scenario.durable)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import socket
 import struct
-import sys
 from dataclasses import replace
 from functools import cache
 from typing import Final
@@ -48,6 +47,7 @@ from roost.broker.messages import (
     Subscribe,
 )
 from roost.language import Event, parse_advertisement, parse_subscription
+from roost.runtime.broker_process import command_of, write_settings
 from roost.wire import PREFACE, StreamDecoder, decode, encode, publication_bytes
 from roost.wire.kinds import MESSAGE_TAGS, UNNUMBERED_TAGS
 
@@ -77,17 +77,23 @@ class Roost(PrivateServer):
         ports = [self.publisher_port, *(free_port() for _ in range(1, self.brokers))]
         self.subscriber_port = ports[-1]
         for number, port in enumerate(ports):
-            command = [sys.executable, "-m", "roost", "broker"]
-            command += ["--host", HOST, "--port", str(port), "--admin-port", "-1"]
-            command += ["--name", f"B{number}"]
-            if scenario.durable:
-                command += ["--data", str(processes.folder / f"B{number}")]
+            name = f"B{number}"
             # Each dials the one before it, which is up.
+            neighbours = {}
             if number > 0:
-                command += ["--neighbour", f"B{number - 1}={HOST}:{ports[number - 1]}"]
+                neighbours[f"B{number - 1}"] = f"{HOST}:{ports[number - 1]}"
             if number < self.brokers - 1:
-                command += ["--neighbour", f"B{number + 1}="]
-            processes.start(command)
+                neighbours[f"B{number + 1}"] = ""
+            data = str(processes.folder / name) if scenario.durable else ""
+            config = processes.folder / f"{name}.toml"
+            tables: dict[str, dict[str, object]] = {
+                "broker": {"name": name, "host": HOST, "port": port, "data": data},
+                "links": {"neighbours": neighbours},
+                "admin": {"port": -1},
+            }
+            write_settings(config, tables)
+            # As its rivals are started: it ends with the bench.
+            processes.start(command_of(config))
             processes.wait_for_port(port)
 
 
@@ -103,7 +109,7 @@ class RoostDriver(Driver):
 
     def subscriber(self, scenario: Scenario, port: int, number: int) -> Inlet:
         name = f"s{number}"
-        session = Session(port, name)
+        session = RoostSession(port, name)
         filters = [f"class = '{CLASS}'"]
         if scenario.by_content:
             filters = [
@@ -119,7 +125,7 @@ class RoostDriver(Driver):
         return RoostInlet(session.sock, scenario)
 
     def publisher(self, scenario: Scenario, port: int) -> Outlet:
-        session = Session(port, _PUBLISHER)
+        session = RoostSession(port, _PUBLISHER)
         offer = parse_advertisement(f"class = '{CLASS}' and symbol present and low > 0")
         session.control([Advertise(id="a", advertisement=offer, cause=_PUBLISHER)])
         frames = [publication_frame(quote) for quote in quotes(scenario.symbols, scenario.seed)]
@@ -178,7 +184,7 @@ class RoostInlet(Inlet):
 # --- the protocol ---------------------------------------------------------------------------------
 
 
-class Session:
+class RoostSession:
     """A new session of a client, and what it says before anything is published."""
 
     def __init__(self, port: int, client: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from roost.broker.events import LoadIndices
-from roost.broker.registry import Order, make_module
+from roost.broker.registry import ModuleOrder, make_module
 from roost.broker.story import Storybook
 from roost.cli.sim.report import progress
 from roost.errors import UserError
@@ -38,7 +38,7 @@ class Plan:
     faults: str
     rest: bool
     stories: bool
-    modules: tuple[Order, ...] = ()  # besides those that the file names
+    modules: tuple[ModuleOrder, ...] = ()  # besides those that the file names
 
     @property
     def run(self) -> str:

@@ -26,6 +26,7 @@ from importlib import import_module
 from inspect import getdoc
 from pathlib import Path
 
+from roost.blame import in_words
 from roost.errors import UserError
 
 Value = bool | int | float | str
@@ -130,6 +131,8 @@ def load_task(reference: str) -> Task:
         raise UserError(
             f"{reference}: {bad}; it is looked for in {', '.join(p or '.' for p in sys.path[:3])} ..."
         ) from None
+    except (Exception, SystemExit) as bad:  # of theirs: it may be anything
+        raise UserError(f"{reference} can't be imported: {in_words(bad, module)}") from None
     found = getattr(loaded, attribute, None)
     if isinstance(found, Task):
         return found

@@ -53,7 +53,7 @@ LOW, MEDIUM, HIGH = "lmh"
 DECKS = {"random": "llmlllmlllhlmlllmllm", "clustered": "llllllllllhlllllllll"}
 
 
-class Client(NamedTuple):
+class Placement(NamedTuple):
     """A subscriber to come: where, and what it asks for."""
 
     broker: str
@@ -91,13 +91,13 @@ def relocation(
     published = max(ceil(rate_per_min * until_s / 60), 1)
     ratings = cycle(DECKS[distribution])
     rng = draws(seed, "relocation subscribers")
-    clients: list[Client] = []
+    clients: list[Placement] = []
     for symbol in symbols:
         drawn = rng.permutation(brokers)[:spread].tolist()
         places = allowed([topology.brokers[k] for k in drawn], distribution == "clustered")
         rated = rated_subscriptions(symbol, market.bars(symbol), published)
         clients += (
-            Client(pick(rng, places[rating]), rated[rating])
+            Placement(pick(rng, places[rating]), rated[rating])
             for rating in islice(ratings, subscribers_per_publisher)
         )
     return finished(
@@ -127,7 +127,7 @@ def allowed(brokers: Sequence[T], clustered: bool) -> dict[str, Sequence[T]]:
     return {LOW: brokers[1:] or brokers, HIGH: brokers[:1]}
 
 
-def _joining(rng: np.random.Generator, clients: Sequence[Client]) -> list[AddSubscriber]:
+def _joining(rng: np.random.Generator, clients: Sequence[Placement]) -> list[AddSubscriber]:
     """The clients as subscribers, in any order."""
     times = joining_times(rng, len(clients), SUBSCRIBERS_FROM_S, SUBSCRIBERS_BY_S)
     order = rng.permutation(len(clients)).tolist()

@@ -1,7 +1,7 @@
 """Clients that were sent to a broker: what was predicted of that, and since when they rest.
 
-Whoever decides that a client moves tells the broker that it moves to, along the path. That broker records the
-outcome once it has measured it, next to the prediction, and knows when the client moved last.
+Whoever decides that a client moves tells the broker that it moves to. That broker records the outcome once it
+has measured it, next to the prediction, and knows when the client moved last.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
-
-from roost.relocation.notes import Arriving, body_of
 
 if TYPE_CHECKING:
     from roost.broker.module import Surroundings
@@ -39,18 +37,12 @@ class Arrivals:
         self._around = around
         self._arrivals: dict[str, Arrival] = {}
 
-    def announce(self, arriving: Arriving, now: float) -> None:
-        """Tell the next broker of the path, or remember it if this is the last."""
-        if arriving.path:
-            onward = replace(arriving, path=arriving.path[1:])
-            self._around.tell(arriving.path[0], body_of(onward), arriving.decision)
-            return
-        self._arrivals.pop(arriving.client, None)
+    def announced(self, client: str, arrival: Arrival) -> None:
+        """A client is on its way here."""
+        self._arrivals.pop(client, None)
         if len(self._arrivals) >= ARRIVALS_MAX:
             del self._arrivals[next(iter(self._arrivals))]
-        self._arrivals[arriving.client] = Arrival(
-            now, arriving.decision, arriving.predicted, arriving.publishes_per_s
-        )
+        self._arrivals[client] = arrival
 
     def since_s(self, client: str, now: float) -> float | None:
         """How long ago it moved here; None if it has not."""

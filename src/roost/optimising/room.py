@@ -10,17 +10,32 @@ relay would have to be looked at for every candidate, O(N^2). To stay is always 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
-
-from roost.relocation.statistics import Answer
-from roost.relocation.tree import Floats
+from numpy.typing import NDArray
 
 UTILISATION_MAX = 0.9
 
 
+class Busy(Protocol):
+    """What a broker tells of its load."""
+
+    @property
+    def input_utilisation(self) -> float: ...
+    @property
+    def output_utilisation(self) -> float: ...
+    @property
+    def matching_s(self) -> float: ...  # that a publication keeps the input busy
+    @property
+    def sending_s(self) -> float: ...  # that a message keeps the output busy
+
+
 def without_room(
-    brokers: Sequence[Answer], more_in_per_s: Floats, more_out_per_s: Floats, limit: float
+    brokers: Sequence[Busy],
+    more_in_per_s: NDArray[np.float64],
+    more_out_per_s: NDArray[np.float64],
+    limit: float,
 ) -> dict[int, str]:
     """The positions of brokers that have none, each with the reason; the first is where the client is."""
     inputs = np.array([a.input_utilisation for a in brokers]) + more_in_per_s * np.array(

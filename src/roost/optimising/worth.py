@@ -5,8 +5,7 @@ samples, and what they say of two brokers that are about as good changes from se
 would wander. So a move has to save more than it costs, within a time for which the statistics may be
 trusted (the *horizon*), it has to save a share of what there is, and after a move the client rests.
 
-A move is judged in the metric by which the present broker lost (`Choice.decided_by`), in which it saves
-something by definition; the other one may get worse, as the weight allows.
+A move is judged in one metric:
 
     metric   saved a second                             unit over the horizon
     load     messages/s less                            messages
@@ -22,10 +21,13 @@ Costs of a path of M brokers, as the migration protocol has them (000 section 3.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from roost.errors import UserError
-from roost.relocation.choosing import Choice, Metric
+
+Metric = Literal["delay", "load"]
 
 # From here on digits behind the point say nothing.
 READABLE = 1_000
@@ -60,35 +62,32 @@ class Verdict(Struct, frozen=True):
     reason: str
 
 
-def worth(
-    choice: Choice, path_brokers: int, since_move_s: float | None = None, terms: Terms | None = None
-) -> Verdict:
-    """Judge a choice. `path_brokers` are those of the migration path, both ends included.
-
-    `since_move_s` is how long ago the client moved last; None if it has not.
-    """
-    terms = terms or Terms()
-    metric = choice.decided_by
-    if metric is None:
-        return Verdict(False, 0.0, 0.0, UNITS[choice.goal.priority], "no broker is better")
-    if metric == "load":
-        return worth_of_messages(
-            choice.present.load_per_s, choice.chosen.load_per_s, path_brokers, since_move_s, terms
-        )
-    now, then = choice.present.delay_s, choice.chosen.delay_s
-    pause = terms.pause_s_per_broker * path_brokers
-    cost = pause * pause / 2 * choice.deliveries_per_s
-    saving = (now - then) * choice.deliveries_per_s * terms.horizon_s
-    return _verdict("delay", now, then, saving, cost, since_move_s, terms)
-
-
 def worth_of_messages(
     now_per_s: float, then_per_s: float, path_brokers: int, since_move_s: float | None, terms: Terms
 ) -> Verdict:
-    """Judge a move by the messages a second that there are now, and that there would be."""
+    """Judge a move by the messages a second that there are now, and that there would be.
+
+    `path_brokers` are those of the migration path, both ends included; `since_move_s` is how long ago the
+    client moved last, None if it has not.
+    """
     cost = terms.messages_per_broker * path_brokers
     saving = (now_per_s - then_per_s) * terms.horizon_s
     return _verdict("load", now_per_s, then_per_s, saving, cost, since_move_s, terms)
+
+
+def worth_of_delay(
+    now_s: float,
+    then_s: float,
+    deliveries_per_s: float,
+    path_brokers: int,
+    since_move_s: float | None,
+    terms: Terms,
+) -> Verdict:
+    """Judge a move by the mean delay that there is now, and that there would be."""
+    pause = terms.pause_s_per_broker * path_brokers
+    cost = pause * pause / 2 * deliveries_per_s
+    saving = (now_s - then_s) * deliveries_per_s * terms.horizon_s
+    return _verdict("delay", now_s, then_s, saving, cost, since_move_s, terms)
 
 
 def _verdict(

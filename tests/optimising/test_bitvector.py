@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roost.relocation.bitvector import BITS_MAX, BitVector, counts, joined, words_of
+from roost.optimising.bitvector import BITS_MAX, BitVector, counts, joined, words_of
 
 POSITIONS = st.sets(st.integers(0, 199))
 

@@ -1,0 +1,12 @@
+"""What several optimisers share, whichever paper they are from; none of them is imported here.
+
+| module | what it is |
+| --- | --- |
+| `bitvector` | which of many publications were delivered somewhere, as bits |
+| `groups` | the clients of a broker that ask for the same |
+| `room` | which brokers would be too busy with one more client |
+| `worth` | whether a move pays for itself |
+| `arrivals` | clients that were sent to a broker: what was predicted, and what came of it |
+
+All but the last are pure functions. `arrivals` is the memory of a module, which it tells what has happened.
+"""
