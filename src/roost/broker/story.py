@@ -39,6 +39,7 @@ from roost.broker.messages import (
     Publication,
     Redirect,
     Refused,
+    Rewire,
     SessionEnded,
     Subscribe,
     Unadvertise,
@@ -143,6 +144,8 @@ def describe(message: Message) -> tuple[str, str, str, str]:
             return "hand over", "", "session", message.cause
         case Note():
             return "note", message.module, message.module, message.cause
+        case Rewire():
+            return "rewire", message.step, f"{message.step}: {' '.join(message.brokers)}", message.cause
         case Probe():
             return "probe", "", " ".join(message.brokers), ""
         case Arrived():
