@@ -103,6 +103,7 @@ class LinkAdded(Struct, frozen=True, gc=False):
 
     broker: str
     dial: bool
+    address: Address = Address("")  # where to, unless the driver knows
 
 
 class LinkRemoved(Struct, frozen=True, gc=False):

@@ -131,12 +131,13 @@ class Links:
                 self.dial(self._links[name])
         self.configured_before = now
         if self._work.journal is not None:
-            self._work.journal.put("configured", value=now)
+            self._work.journal.put("configured", value=tuple(now.items()))
 
     def added(self, event: ev.LinkAdded) -> None:
         if event.broker in self._links:
             return
         link = self.new(event.broker, event.dial)
+        link.address = event.address
         link.keep()
         self.introduce(link)
 

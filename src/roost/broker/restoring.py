@@ -88,7 +88,8 @@ def restore_peers(node: Node, kinds: Kinds) -> None:
     identity.incarnation = kinds.get("incarnation", {}).get((), identity.incarnation)
     identity.boots = kinds.get("boots", {}).get((), 0)
     node.hosted.unheard = kinds.get("unheard", {}).get((), 0)
-    node.linked.configured_before = kinds.get("configured", {}).get(())
+    configured = kinds.get("configured", {}).get(())
+    node.linked.configured_before = None if configured is None else dict(configured)
     for (name,), (dials, *rest) in kinds.get("link", {}).items():
         link = node.linked.new(str(name), dials)
         # Stores of an earlier version know only the first of these.

@@ -145,7 +145,12 @@ def describe(message: Message) -> tuple[str, str, str, str]:
         case Note():
             return "note", message.module, message.module, message.cause
         case Rewire():
-            return "rewire", message.step, f"{message.step}: {' '.join(message.brokers)}", message.cause
+            return (
+                "rewire",
+                message.step,
+                f"{message.step}: {' '.join(message.brokers)}",
+                message.cause,
+            )
         case Probe():
             return "probe", "", " ".join(message.brokers), ""
         case Arrived():

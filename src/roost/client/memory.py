@@ -97,7 +97,7 @@ class MemoryBroker:
         if isinstance(end, BrokerEnd):
             end.cut()
 
-    def _dial(self, neighbour: str) -> None:
+    def _dial(self, neighbour: str, _: str) -> None:
         # Not at once: the machine hears what came of it after it has asked for it.
         self.shell.loop.call_soon(self._dial_now, neighbour)
 

@@ -54,6 +54,7 @@ from roost.broker.names import Address
 from roost.errors import UserError
 from roost.language.literals import abbreviate
 from roost.runtime.config import address_of
+from roost.runtime.link_pages import AddRequest, LinkPages, MoveRequest, RemoveRequest
 from roost.runtime.metrics import CONTENT_TYPE, Figures, metrics_text
 from roost.runtime.optimisers import DECISIONS_KEPT, decided_dict
 from roost.runtime.security import Users
@@ -183,6 +184,7 @@ class Admin:
             Route("/sessions/end", self._for_operators(self._end_session), methods=["POST"]),
             Route("/trace", self._for_operators(self._trace), methods=["POST"]),
             Route("/redirect", self._for_operators(self._redirect), methods=["POST"]),
+            Route("/links/{what}", self._for_operators(self._links), methods=["POST"]),
             Route("/decisions", self._for_operators(self._decisions), methods=["GET"]),
             Route("/module", self._for_operators(self._module), methods=["POST"]),
         ]
@@ -296,6 +298,18 @@ class Admin:
                 400, f"{what}; expected host:port, or the name of a neighbour"
             ) from None
         return Address(address)
+
+    async def _links(self, request: Request) -> Response:
+        what, pages, who = request.path_params["what"], LinkPages(self._broker), _who(request)
+        if what == "add":
+            example = '{"broker": "B7", "address": "10.0.0.7:7411"}'
+            return _json(pages.add(await _body(request, AddRequest, example), who))
+        if what == "remove":
+            return _json(pages.remove(await _body(request, RemoveRequest, '{"broker": "B7"}'), who))
+        if what == "move":
+            example = '{"mover": "B0", "anchor": "B2"}'
+            return _json(pages.move(await _body(request, MoveRequest, example), who))
+        raise HTTPException(404, "expected /links/add, /links/remove or /links/move")
 
     async def _decisions(self, request: Request) -> Response:
         kept = self._broker.optimisers.decisions

@@ -23,7 +23,8 @@ import random
 import re
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,7 @@ def start(
     """
     if not 1 <= len(brokers) <= BROKERS_MAX:
         raise UserError(f"{len(brokers):,} brokers; expected 1 to {BROKERS_MAX}, each is a process")
-    with _locked(state, make=True):
+    with locked(state, make=True):
         _check_ours(state)
         old = read(state)
         if old is not None and (running := old.running()):
@@ -135,20 +136,22 @@ def _planned(
     base_port: int | None,
 ) -> Federation:
     ports = iter(free_ports(2 * len(brokers), base_port))
-    members = []
-    for number, name in enumerate(brokers):
-        file = _file_name(name, number)
-        members.append(
-            Member(
-                name=name,
-                host=HOST,
-                port=next(ports),
-                admin_port=next(ports),
-                config=f"{file}.toml",
-                log=f"{file}.log",
-            )
-        )
+    members = [
+        _member(name, number, (next(ports), next(ports))) for number, name in enumerate(brokers)
+    ]
     return Federation(title=title, durable=durable, members=tuple(members), links=tuple(links))
+
+
+def _member(name: str, number: int, ports: tuple[int, int]) -> Member:
+    file = _file_name(name, number)
+    return Member(
+        name=name,
+        host=HOST,
+        port=ports[0],
+        admin_port=ports[1],
+        config=f"{file}.toml",
+        log=f"{file}.log",
+    )
 
 
 _is_file_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}").fullmatch
@@ -205,11 +208,7 @@ def _write_configs(
     relocation: Mapping[str, object],
     modules: Mapping[str, str],
 ) -> None:
-    addresses = {member.name: member.address for member in federation.members}
-    neighbours: dict[str, dict[str, str]] = {member.name: {} for member in federation.members}
-    for called, dials in federation.links:
-        neighbours[called][dials] = ""
-        neighbours[dials][called] = addresses[called]
+    neighbours = _neighbours(federation)
     for member in federation.members:
         data = f"data/{member.config.removesuffix('.toml')}" if federation.durable else ""
         tables: dict[str, Mapping[str, object]] = {
@@ -232,16 +231,74 @@ def _write_configs(
         write_settings(state / member.config, tables, remark)
 
 
-def _started(state: Path, federation: Federation) -> Federation:
+def _neighbours(federation: Federation) -> dict[str, dict[str, str]]:
+    """For each broker its neighbours, with an address for those that it dials."""
+    addresses = {member.name: member.address for member in federation.members}
+    neighbours: dict[str, dict[str, str]] = {member.name: {} for member in federation.members}
+    for called, dials in federation.links:
+        neighbours[called][dials] = ""
+        neighbours[dials][called] = addresses[called]
+    return neighbours
+
+
+# --- one more (see `growing`) -----------------------------------------------------------------------
+
+
+def running_federation(state: Path) -> Federation:
+    """What was started from this folder; UserError if nothing was."""
+    federation = read(state)
+    if federation is None:
+        raise UserError(f"{state}: no federation was started from this folder")
+    return federation
+
+
+def planned_member(name: str, number: int) -> Member:
+    first, second = free_ports(2)
+    return _member(name, number, (first, second))
+
+
+def write_config(state: Path, federation: Federation, new: Member, like: Member) -> None:
+    """Its settings: those of another one, but for who and where it is."""
+    tables = tomllib.loads((state / like.config).read_text("utf-8"))
+    own = {"name": new.name, "host": new.host, "port": new.port}
+    if federation.durable:
+        own["data"] = f"data/{new.config.removesuffix('.toml')}"
+    tables["broker"] |= own
+    tables["links"] = {"neighbours": _neighbours(federation)[new.name]}
+    tables["admin"] = {"host": new.host, "port": new.admin_port}
+    write_settings(state / new.config, tables, "Written by `roost join`.")
+
+
+def start_member(state: Path, federation: Federation, new: Member) -> Member:
+    """Its process; when it is well and linked, return."""
+    started = _started(state, federation, [new.name])
+    (member,) = (member for member in started.members if member.name == new.name)
+    try:
+        _wait_until_linked(state, msgspec.structs.replace(started, members=(member,)))
+    except BaseException:
+        assert member.process is not None
+        processes.end([member.process], END_S)
+        others = tuple(m for m in federation.members if m.name != new.name)
+        links = tuple(link for link in federation.links if new.name not in link)
+        write_record(state, msgspec.structs.replace(federation, members=others, links=links))
+        raise
+    return member
+
+
+def _started(
+    state: Path, federation: Federation, names: Collection[str] | None = None
+) -> Federation:
     """With a process for each, remembered as soon as it is there."""
     members = list(federation.members)
     for number, member in enumerate(members):
+        if names is not None and member.name not in names:
+            continue
         config, log = (state.absolute() / file for file in (member.config, member.log))
         log.unlink(missing_ok=True)
         process = broker_process.start(config, log)
         members[number] = msgspec.structs.replace(member, process=process)
         federation = msgspec.structs.replace(federation, members=tuple(members))
-        _write_record(state, federation)
+        write_record(state, federation)
     return federation
 
 
@@ -290,7 +347,7 @@ def end(state: Path) -> list[tuple[Member, Ending]]:
     """End what was started from this folder; nothing if nothing was. Logs and stores stay."""
     if not state.is_dir():
         return []
-    with _locked(state):
+    with locked(state):
         federation = read(state)
         return [] if federation is None else _end(state, federation)
 
@@ -329,7 +386,7 @@ def _check_ours(state: Path) -> None:
         )
 
 
-def _write_record(state: Path, federation: Federation) -> None:
+def write_record(state: Path, federation: Federation) -> None:
     """Whole or not at all: it is all that is known of what runs."""
     new = state / f"{RECORD}.new"
     new.write_bytes(msgspec.json.format(msgspec.json.encode(federation)) + b"\n")
@@ -337,7 +394,7 @@ def _write_record(state: Path, federation: Federation) -> None:
 
 
 @contextmanager
-def _locked(state: Path, make: bool = False) -> Iterator[None]:
+def locked(state: Path, make: bool = False) -> Iterator[None]:
     """One at a time; the next waits."""
     try:
         if make:

@@ -23,12 +23,11 @@ from roost.broker.commands import Fetch, Persist, Record
 from roost.broker.events import (
     Fetched,
     Identified,
-    LinkAdded,
     LinkOpened,
     LinkRefused,
-    LinkRemoved,
     LoadSampled,
     ModuleSwitched,
+    NeighboursConfigured,
     Persisted,
     Started,
     StoreFilled,
@@ -203,12 +202,11 @@ class BrokerServer:
         self.watch.decided(record)
 
     def _set_links(self) -> None:
-        """The neighbours of the settings; others that the store remembers are none any more."""
+        """The neighbours of the settings, and those that the store remembers from since."""
         neighbours = self.config.links.neighbours
-        for name in [name for name in self.shell.machine.links if name not in neighbours]:
-            self.shell.handle(LinkRemoved(name, f"{self.name} is no longer linked to {name}"))
-        for name, address in neighbours.items():
-            self.shell.handle(LinkAdded(name, dial=bool(address)))
+        self.shell.handle(
+            NeighboursConfigured({name: bool(address) for name, address in neighbours.items()})
+        )
 
     async def stop(self, *, within_s: float = DRAIN_S) -> None:
         """In order: what was accepted is safe, and what was said is written."""
@@ -385,11 +383,17 @@ class BrokerServer:
 
     # --- neighbours ---------------------------------------------------------------------------------
 
-    def _dial(self, neighbour: str) -> None:
-        self.tasks.spawn(f"dialling {neighbour}", self._dial_now(neighbour))
+    def _dial(self, neighbour: str, address: str) -> None:
+        address = self.config.links.neighbours.get(neighbour) or address
+        self.tasks.spawn(f"dialling {neighbour}", self._dial_now(neighbour, address))
 
-    async def _dial_now(self, neighbour: str) -> None:
-        host, port = address_of(self.config.links.neighbours[neighbour])
+    async def _dial_now(self, neighbour: str, address: str) -> None:
+        try:
+            host, port = address_of(address)
+        except ValueError as error:  # of a link that was made by somebody else
+            self.watch.unreachable(neighbour, f"its address: {error}")
+            self.shell.handle(LinkRefused(neighbour, str(error)))
+            return
         arrival = Arrival(host, self.shell.loop.time())
         reason = "it does not answer"
         try:

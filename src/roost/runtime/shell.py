@@ -63,7 +63,7 @@ class Shell:
         self,
         machine: Server,
         *,
-        dial: Callable[[str], None],
+        dial: Callable[[str, str], None],  # a neighbour, and where it is, if the machine knows
         persist: Callable[[Persist], None],
         fetch: Callable[[Fetch], None] = lambda _: None,
         record: Callable[[Record], None] = lambda _: None,
@@ -175,7 +175,7 @@ class Shell:
         elif isinstance(command, Fetch):
             self._fetch(command)
         elif isinstance(command, OpenLink):
-            self._dial(command.broker)
+            self._dial(command.broker, command.address)
         elif isinstance(command, Close):
             connection = self.connections.pop(command.connection, None)
             if connection is not None:
@@ -231,6 +231,7 @@ class Shell:
             link.name: {
                 "up": link.greeted,
                 "dials": link.dials,
+                "standby": link.standby,
                 "waiting": len(link.channel.data.outbox) + len(link.channel.control.outbox),
                 "sent": link.channel.data.sent,
                 "received": link.channel.data.received,

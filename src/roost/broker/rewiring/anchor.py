@@ -96,6 +96,7 @@ class Anchor(Party):
         self.say("middle", "over")
         self.say("mover", "over")
         self.ground.work.command(Rewired(self.plan.brokers))
+        self.moved()
         self.end()
 
     # --- what goes wrong --------------------------------------------------------------------------------

@@ -54,8 +54,8 @@ class Ground:
         # Neighbours that have lost their memory, and to which it was said that they may go on.
         self.freed: dict[str, Rewire] = {}
 
-    def report(self, what: str, about: str, detail: str) -> None:
-        self.work.command(Report("warning", what, about, detail))
+    def report(self, what: str, about: str, detail: str, level: str = "warning") -> None:
+        self.work.command(Report(level, what, about, detail))
 
     def add_link(self, name: str, address: str, *, dials: bool) -> Link:
         """A new link, which nobody has been told anything over yet."""
@@ -182,8 +182,14 @@ class Party:
     def close(self, old: Link) -> None:
         """What is left of the old link goes, and with it the end has come."""
         self.ground.membership.moved(self.link("anchor"), old, ())
+        self.moved()
         self.end()
         self.ground.linked.remove(old, self.plan.cause)
+
+    def moved(self) -> None:
+        """It is done, for whoever reads the log."""
+        _, mover, anchor = self.plan.brokers
+        self.ground.report("link moved", mover, f"to {anchor}: {self.plan.cause}", "info")
 
     def let_go(self, standby: Role) -> None:
         """It is abandoned: without the link on standby, if there is one."""

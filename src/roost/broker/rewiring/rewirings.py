@@ -41,7 +41,7 @@ class Rewirings:
 
     def begin(self, mover: str, anchor: str, cause: str) -> str:
         """Have a neighbour become another's; why not, if it can't."""
-        objection = self._objection_to(mover, anchor)
+        objection = self.objection_to(mover, anchor)
         if objection:
             self._ground.report("rewiring refused", mover, objection)
             return objection
@@ -52,7 +52,8 @@ class Rewirings:
         self._take_part(Plan(id_, brokers, cause, "middle", "asking")).begin()
         return ""
 
-    def _objection_to(self, mover: str, anchor: str) -> str:
+    def objection_to(self, mover: str, anchor: str) -> str:
+        """To moving a neighbour behind another one; "" if there is none."""
         here = self._identity.name
         for name in (mover, anchor):
             link = self._links.get(name)

@@ -1,0 +1,131 @@
+"""A federation of `roost up` gets a broker more, or one less, while it runs.
+
+**Joining.** The new one is a process like the others, with its own settings, and dials one of them, which is
+told to expect it. From then on it is one of the federation, in its folder too.
+
+**Leaving.** A broker in the middle must not part those around it. So its neighbours become neighbours of one
+of them (`broker.rewiring`), which loses nothing; its clients are sent there; and when nothing is left that
+waits in it, its last link ends, and so does the process. What can't be sent elsewhere keeps it: a durable
+session waits for its client where it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from roost.errors import UserError
+from roost.runtime import federation as folder
+from roost.runtime import processes
+from roost.runtime.admin_client import NO_ACCESS, Access, AdminError, ask
+
+PATIENCE_S = 60.0
+LOOK_EVERY_S = 0.1
+
+Say = Callable[[str], None]
+
+
+def join(state: Path, name: str, neighbour: str) -> folder.Member:
+    """Start a broker more, linked to one that there is; when it is, return."""
+    with folder.locked(state):
+        there = folder.running_federation(state)
+        known = {member.name: member for member in there.members}
+        if name in known:
+            raise UserError(f"there is a broker {name!r} already; expected another name")
+        if neighbour not in known:
+            raise UserError(f"there is no broker {neighbour!r}; expected {' or '.join(known)}")
+        new = folder.planned_member(name, len(there.members))
+        there = msgspec.structs.replace(
+            there, members=(*there.members, new), links=(*there.links, (neighbour, name))
+        )
+        folder.write_config(state, there, new, like=known[neighbour])
+        ask(known[neighbour].admin_url, "/links/add", {"broker": name})
+        try:
+            return folder.start_member(state, there, new)
+        except BaseException:
+            ask(known[neighbour].admin_url, "/links/remove", {"broker": name})
+            raise
+
+
+def leave(state: Path, name: str, say: Say) -> None:
+    """Take a broker out, in order, and end its process."""
+    with folder.locked(state):
+        there = folder.running_federation(state)
+        known = {member.name: member for member in there.members}
+        if name not in known:
+            raise UserError(f"there is no broker {name!r}; expected {' or '.join(known)}")
+        leaving = known[name]
+        if len(known) > 1:
+            empty(leaving.admin_url, {n: m.admin_url for n, m in known.items()}, say)
+        assert leaving.process is not None
+        processes.end([leaving.process], folder.END_S)
+        members = tuple(member for member in there.members if member.name != name)
+        links = tuple(link for link in there.links if name not in link)
+        folder.write_record(state, msgspec.structs.replace(there, members=members, links=links))
+        say(f"{name} has left")
+
+
+def empty(url: str, urls: Mapping[str, str], say: Say, access: Access = NO_ACCESS) -> None:
+    """Without neighbours, and without clients: nobody misses it any more."""
+    status = ask(url, "/status", access=access)
+    name = status["broker"]
+    first, *others = (n for n, link in status["links"].items() if not link["standby"])
+    for other in others:
+        say(f"{other} becomes a neighbour of {first}")
+        move(url, other, first, access)
+    say(f"clients of {name} go to {first}")
+    wait(lambda: clients_left(url, first, access), f"clients are still at {name}")
+    wait(lambda: waiting_for(url, first, access), f"messages still wait for {first}")
+    ask(url, "/links/remove", {"broker": first}, access)
+    wait(lambda: waiting_for(urls[first], name, access), f"messages still wait for {name}")
+    ask(urls[first], "/links/remove", {"broker": name}, access)
+
+
+def move(url: str, mover: str, anchor: str, access: Access = NO_ACCESS) -> None:
+    """Have a broker's neighbour become one of another neighbour; return when it is."""
+    asked: dict[str, str] = {}
+
+    def left() -> str:
+        links = ask(url, "/status", access=access)["links"]
+        if mover not in links:
+            return ""
+        if not any(link["standby"] for link in links.values()):
+            try:
+                ask(url, "/links/move", {"mover": mover, "anchor": anchor}, access)
+            except AdminError as error:  # for the moment, perhaps
+                asked["objection"] = str(error)
+        return asked.get("objection") or f"{mover} is still a neighbour"
+
+    wait(left, f"{mover} has not become a neighbour of {anchor}")
+
+
+def clients_left(url: str, to: str, access: Access) -> str:
+    """Who is still there; each is told to go."""
+    sessions = ask(url, "/sessions?limit=10000", access=access)["sessions"]
+    durable = [session for session in sessions if session["durable"]]
+    if durable:
+        raise UserError(
+            f"{durable[0]['client']} has a durable session there, which waits for it where it is; end it"
+            f" first with `roost sessions end {durable[0]['session']}`"
+        )
+    for client in {session["client"] for session in sessions}:
+        ask(url, "/redirect", {"client": client, "broker": to}, access)
+    return f"{len(sessions)} of them" if sessions else ""
+
+
+def waiting_for(url: str, neighbour: str, access: Access) -> str:
+    link: Mapping[str, Any] = ask(url, "/status", access=access)["links"].get(neighbour, {})
+    return f"{link['waiting']} of them" if link.get("waiting") else ""
+
+
+def wait(left: Callable[[], str], problem: str) -> None:
+    """Until there is nothing left; UserError says what is, if that takes too long."""
+    deadline = time.monotonic() + PATIENCE_S
+    while still := left():
+        if time.monotonic() > deadline:
+            raise UserError(f"after {PATIENCE_S:.0f} s, {problem}: {still}")
+        time.sleep(LOOK_EVERY_S)
