@@ -15,10 +15,11 @@ from roost.broker.spares import Spares
 from roost.broker.work import Work
 from roost.simulation.fuzz import fuzz
 from roost.simulation.oracle import Oracle
-from roost.simulation.scenario_settings import EDGES, MOVES
+from roost.simulation.scenario_settings import EDGES, MOVES, REWIRINGS
 
 SEEDS = 300
 MOVING_SEEDS = 15
+REWIRING_SEEDS = 100
 AT_ONCE = 50
 CORNER_SEEDS = 40
 # A queue of a client overflows; a durable session is taken over; a permission changes, and what waited is
@@ -93,3 +94,21 @@ def test_nor_while_clients_move_all_the_time() -> None:
     assert finished > 20 * MOVING_SEEDS
     assert 0 < migrated < finished  # also such that can't migrate
     assert abandoned > 0
+
+
+@pytest.mark.parametrize("first", range(0, REWIRING_SEEDS, AT_ONCE))
+def test_links_that_move_all_the_time(first: int) -> None:
+    """All faults, and clients that move: nobody notices, and there is a tree afterwards."""
+    moved = 0
+    for seed in range(first, first + AT_ONCE):
+        _, world, checks = fuzz(seed, REWIRINGS)
+        replay = f"replay it: roost sim fuzz --profile {REWIRINGS} --first {seed} --seeds 1"
+        assert checks.clean, f"{replay}: {checks.violations[:3]}"
+        assert checks.rested, replay
+        moved += world.rewirings
+        for name, host in world.hosts.items():
+            assert host.life is not None
+            links = sorted(host.life.machine.links)
+            assert links == sorted(world.overlay.neighbours(name)), replay
+        assert sum(1 for _ in world.overlay.links()) == len(world.hosts) - 1, replay
+    assert moved > AT_ONCE

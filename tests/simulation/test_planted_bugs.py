@@ -19,11 +19,12 @@ import pytest
 
 from roost.simulation.fuzz import fuzz
 from roost.simulation.run import Checks, check, rest, run
-from roost.simulation.scenario_settings import EDGES
+from roost.simulation.scenario_settings import EDGES, REWIRINGS
 from roost.simulation.workload_file import parse_workload
 from roost.simulation.world import World
 from tests.scenarios.transcript import steps_of
 from tests.simulation.planted import AT_THE_EDGES, BUGS
+from tests.simulation.planted_rewirings import REWIRING_BUGS
 
 SEEDS_MAX = 300
 
@@ -36,6 +37,8 @@ SEEDS: dict[str, int] = {
     "migrates_ahead_of_events": 40,
     "hands_out_what_is_held": 105,
     "loses_what_it_kept_back": 84,
+    "withdraws_what_it_has_from_two_sides": 213,
+    "loses_its_new_neighbour": 61,
 }
 
 # B2 is so slow to speak that events pass B1 between the two things that it says.
@@ -184,7 +187,7 @@ def caught(name: str, judge: Callable[[], Checks]) -> str:
 @pytest.mark.parametrize("name", LEFT_TO_CHANCE)
 def test_a_planted_bug_is_caught(name: str) -> None:
     first = [SEEDS[name]] if name in SEEDS else []
-    profile = EDGES if name in AT_THE_EDGES else "all"
+    profile = EDGES if name in AT_THE_EDGES else REWIRINGS if name in REWIRING_BUGS else "all"
     for seed in chain(first, range(SEEDS_MAX)):
         if found := caught(name, partial(of_seed, seed, profile)):
             print(f"{name}: caught at seed {seed}: {found}")  # pytest -rP shows it
