@@ -8,8 +8,7 @@ import pytest
 
 from roost.broker.detour import AnchorDetour, MoverDetour
 from roost.broker.hops import Entry, Hop, Link
-from roost.broker.links import VOID, Links
-from roost.broker.messages import Publication
+from roost.broker.links import Links
 from roost.broker.rewiring.anchor import Anchor
 from roost.broker.rewiring.middle import Middle
 from roost.broker.rewiring.mover import Mover
@@ -81,18 +80,15 @@ def withdraws_what_it_has_from_two_sides(patch: pytest.MonkeyPatch) -> None:
 
 
 @bug
-def hangs_up_with_events_on_the_way(patch: pytest.MonkeyPatch) -> None:
-    """The middle closes the old link without waiting for anybody."""
-    original = Middle._anchor_repeats
+def cuts_the_drain_short(patch: pytest.MonkeyPatch) -> None:
+    """The old link is closed when the middle is done with it, whatever the mover is still to get there."""
+    original = Anchor._middle_is_done
 
-    def repeats(self: Middle, message: Any) -> None:
-        data = self.link("mover").channel.data
-        for place, frame in enumerate(list(data.outbox)):
-            if isinstance(frame.message, Publication):
-                data.replace(place, VOID)
+    def done(self: Anchor, message: Any) -> None:
         original(self, message)
+        self._mover_is_done(message)
 
-    patch.setattr(Middle, "_anchor_repeats", repeats)
+    patch.setattr(Anchor, "_middle_is_done", done)
 
 
 @bug
@@ -125,7 +121,7 @@ REWIRING_BUGS = (
     "locks_twice",
     "forgets_before_it_knows",
     "withdraws_what_it_has_from_two_sides",
-    "hangs_up_with_events_on_the_way",
+    "cuts_the_drain_short",
     "sends_both_ways",
     "loses_its_new_neighbour",
 )
