@@ -59,7 +59,7 @@ Examples:
   roost sim fuzz --profile moves --moves 10000 --jobs 2
 """
 
-ProfileName = Literal["none", "network", "crash", "all", "edges"]
+ProfileName = Literal["none", "network", "crash", "all", "edges", "rewirings"]
 FuzzProfileName = Literal["none", "network", "crash", "all", "edges", "moves", "rewirings"]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of all that the workload leaves open.")]
