@@ -174,6 +174,7 @@ class Broker:
             draining=self.draining,
             absence=self.absence,
             membership=self.membership,
+            changed=lambda: self.modules.neighbours_changed(work.now),
         )
         self.rewirings = Rewirings(node.identity, ground)
         self.requests = Requests(

@@ -27,8 +27,12 @@ OPTIMISERS = (
 
 def settings_of(seed: int, profile: str, draws: random.Random) -> Settings:
     settings = _settings_of_all(seed, profile, draws)
-    if profile in (MOVES, REWIRINGS):
+    if profile == MOVES:
         return _settings_of_moves(settings, draws)
+    if profile == REWIRINGS:
+        # Optimisers watch, and find their neighbours changed.
+        optimiser = settings.optimiser
+        return msgspec.structs.replace(_settings_of_moves(settings, draws), optimiser=optimiser)
     return _settings_of_edges(settings, draws) if profile == EDGES else settings
 
 

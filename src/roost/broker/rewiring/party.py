@@ -39,6 +39,7 @@ class Ground:
         draining: Draining,
         absence: Absence,
         membership: Membership,
+        changed: Callable[[], None],
     ) -> None:
         self.work = work
         self.links = links
@@ -51,6 +52,7 @@ class Ground:
         self.draining = draining
         self.absence = absence
         self.membership = membership
+        self.changed = changed  # the neighbours are others than before
         # Neighbours that have lost their memory, and to which it was said that they may go on.
         self.freed: dict[str, Rewire] = {}
 
@@ -146,6 +148,7 @@ class Party:
                 ground.flow.go_on(link)
         ground.draining.release()
         ground.absence.release()
+        ground.changed()
 
     # --- the others -------------------------------------------------------------------------------------
 
