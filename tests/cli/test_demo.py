@@ -67,16 +67,16 @@ def test_the_scenario_is_worth_showing(capsys: pytest.CaptureFixture[str]) -> No
     assert f"{len(crashes)} crashes" in faults.happenings(statements)
     assert faults.inventory(statements)[0].endswith(" brokers")
     faults.show(people())
-    assert (
-        "  checked         lost 0, doubled 0, reordered 0, unwanted 0," in capsys.readouterr().out
-    )
+    out = capsys.readouterr().out
+    assert out.count("  checked         lost 0, doubled 0, reordered 0, unwanted 0,") == 2
+    assert " moved links" in out
 
 
 def test_what_checkers_find_is_shown(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(seed: int) -> tuple[Scenario, World, Checks]:
-        scenario, world, checks = fuzz(seed)
+    def broken(seed: int, profile: str) -> tuple[Scenario, World, Checks]:
+        scenario, world, checks = fuzz(seed, profile)
         return scenario, world, replace(checks, lost=1, violations=("P1:1 never reached S1",))
 
     monkeypatch.setattr("roost.simulation.fuzz.fuzz", broken)

@@ -10,23 +10,29 @@ if TYPE_CHECKING:
 
     from roost.simulation.statements import Statement
 
-# A scenario in which brokers crash, with their stores, so that nothing is forgiven for it.
+# Scenarios in which brokers crash, with their stores, so that nothing is forgiven for it.
 SEED = 125
+LINKS_SEED = 212
 
 
 def show(console: Console) -> None:
-    """A random scenario, and what all checkers say of it."""
+    """Random scenarios, and what all checkers say of them."""
+    show_one(console, f"And when things break: a random scenario of the simulator ({SEED})", SEED)
+    what = "And when links move, amid faults and clients that move, too: another one"
+    show_one(console, f"{what} ({LINKS_SEED})", LINKS_SEED, "rewirings")
+
+
+def show_one(console: Console, title: str, seed: int, profile: str = "all") -> None:
     from roost.cli.sim.report import counts, show_violations
     from roost.simulation.fuzz import fuzz
 
     with console.status("running a scenario with faults"):
-        scenario, world, checks = fuzz(SEED)
-    console.print(
-        f"And when things break: a random scenario of the simulator ({SEED})", style="bold"
-    )
+        scenario, world, checks = fuzz(seed, profile)
+    console.print(title, style="bold")
     published = world.oracle.published_count
     console.print(f"  federation      {', '.join(inventory(scenario.statements))}")
-    console.print(f"  what happened   {', '.join(happenings(scenario.statements))}")
+    moved = [f"{world.rewirings} moved links"] if world.rewirings else []
+    console.print(f"  what happened   {', '.join([*happenings(scenario.statements), *moved])}")
     console.print(f"  events          {published:,} published, {checks.delivered:,} delivered")
     found = ", ".join(f"{what} {number:,}" for what, number in counts(checks))
     console.print(f"  checked         {found}", style="green" if checks.clean else "red")
