@@ -16,6 +16,7 @@ from roost.broker.config import ClientConfig
 from roost.broker.messages import (
     CONTROL,
     DATA,
+    HANDED_OVER,
     Attach,
     Attached,
     Delivery,
@@ -307,6 +308,19 @@ def test_the_old_broker_has_forgotten_a_session_that_is_handed_over() -> None:
     alone.happens(ev.Received(3, (Attached("s.0", False, 0, 0),)))
     assert (alone.client.address, alone.client.moving) == ("B2", False)
     assert alone.handed == ["P:1", "P:2"]
+
+
+def test_the_old_broker_gives_a_session_up_that_is_handed_over() -> None:
+    """What waited there is lost with it: unlike at an orderly end, the application hears of it."""
+    for reason in ("more than 4 deliveries were waiting", HANDED_OVER):
+        alone = Alone()
+        alone.event(NEW, 2)
+        alone.settled()
+        alone.said.clear()
+        alone.hears(OLD, SessionEnded(reason))
+        assert (alone.client.address, alone.client.moving) == ("B2", False)
+        assert alone.handed == ["P:2"]
+        assert (do.Tell("attached", "B2") in alone.said) == (reason != HANDED_OVER)
 
 
 @pytest.mark.parametrize("lost", [True, False])

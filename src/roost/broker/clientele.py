@@ -15,6 +15,7 @@ from roost.broker.commands import StoreKey
 from roost.broker.hops import Entry, Hop, Session
 from roost.broker.messages import (
     DATA,
+    GOODBYE,
     Advertise,
     Arrived,
     EndSession,
@@ -185,7 +186,7 @@ class Clientele:
         if not session.leaving:
             session.leaving = True
             self._node.hosted.mark_ending(session, message.cause)
-            self._node.hosted.say_ended(session, "goodbye")
+            self._node.hosted.say_ended(session, GOODBYE)
 
     def _stays(self, session: Session, message: Migrate | Paused) -> None:  # noqa: ARG002
         self._tell(session, MigrationFailed("advertisements do not migrate here"))

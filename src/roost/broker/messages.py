@@ -260,6 +260,11 @@ class HandOver(Message, frozen=True):
     ahead: bool = False
 
 
+# A session has ended as its client wanted: it left, or has another one elsewhere.
+GOODBYE: Final = "goodbye"
+HANDED_OVER: Final = "all that was on the way has passed"
+
+
 class SessionEnded(Message, frozen=True):
     """The last message of a session, behind the last delivery."""
 

@@ -36,6 +36,8 @@ from msgspec import Struct
 from roost.broker.attachment import Attachment, Owner
 from roost.broker.commands import CancelTimer, SetTimer, Tell
 from roost.broker.messages import (
+    GOODBYE,
+    HANDED_OVER,
     Arrived,
     Attached,
     EndSession,
@@ -251,7 +253,11 @@ class Move:
         elif isinstance(message, MigrationFailed):
             self._advertise_anew()
         elif isinstance(message, SessionEnded) and self.stage == "handing":
-            self._finish([])
+            if message.reason in (GOODBYE, HANDED_OVER):
+                self._finish([])
+            else:  # it was too much that waited there, or an operator's wish: something may be lost
+                self.home_forgot()
+                self._client.command(Tell("attached", self.target.address))
         else:
             return False
         return True

@@ -13,6 +13,8 @@ from roost.broker.hops import Entry, Link, Session
 from roost.broker.messages import (
     ASKS_BACK,
     DATA,
+    GOODBYE,
+    HANDED_OVER,
     Advertise,
     EndSession,
     HandOver,
@@ -104,7 +106,7 @@ class Requests:
             return  # it has said so before
         session.leaving = True
         self._hosted.mark_ending(session, message.cause)
-        self._hosted.say_ended(session, "goodbye")
+        self._hosted.say_ended(session, GOODBYE)
 
     def hands_over(self, session: Session, message: HandOver) -> None:
         if not session.leaving:
@@ -135,7 +137,7 @@ class Requests:
             self._tell(session, Settled(argument, missing if known else ()))
         else:
             self._hosted.mark_ending(session, f"{session.client} is elsewhere")
-            self._hosted.say_ended(session, "all that was on the way has passed")
+            self._hosted.say_ended(session, HANDED_OVER)
 
     def redirect(self, client: str, address: Address, cause: str) -> None:
         """Ask every session of a client to move to another broker; a durable publisher stays."""
