@@ -97,6 +97,7 @@ class Federation:
         self.handed: dict[str, list[Handed]] = {}
         self.news: dict[str, list[do.Tell]] = {}
         self.decisions: list[do.Decision] = []
+        self.answers: list[tuple[str, do.Answered]] = []  # to operators
         self.reports: list[tuple[str, do.Report]] = []
         self.closed: list[tuple[str, str]] = []  # (who closed a connection, why)
         self.paused: set[tuple[str, int]] = set()
@@ -373,6 +374,8 @@ class Federation:
                 case do.Record():
                     self.decisions.append(command.decision)
                     self.storybook.decided(self.now, who, command)
+                case do.Answered():
+                    self.answers.append((who, command))
                 case do.Hand():
                     handed = Handed(command.publication.id, command.subscriptions)
                     self.handed[who].append(handed)

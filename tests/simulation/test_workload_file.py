@@ -276,7 +276,7 @@ def test_what_no_file_can_say_is_not_written(statement: Statement, slot: str) ->
         ("1 xyzzy", "column 3: unknown noun 'xyzzy'; expected one of broker, client, end,"),
         (
             "1 broker",
-            "the verb of broker is missing; expected one of add, crash, fill, free, remove, restart",
+            "the verb of broker is missing; expected one of add, ask, crash, fill, free, remove, restart",
         ),
         ("1 link ad B0 B3", "unknown verb of link 'ad'; expected one of\ndid you mean add?"),
         ("1 Broker add B9 1 1 1", "unknown noun 'Broker'\ndid you mean broker?"),

@@ -98,6 +98,8 @@ class Author:
                 write(lambda at: say.SlowBroker(side[0], factor, at=at))
                 fill = draw(st.sampled_from([say.FillStore, say.FreeStore]))
                 write(lambda at: fill(side[-1], at=at))
+                arguments = draw(st.sampled_from([None, "a=1", "within_s=60 to=B2"]))
+                write(lambda at: say.AskBroker(side[0], "drain", arguments, at=at))
                 write(lambda at: say.Partition(tuple(side), at=at))
             case "add link":
                 self.add_link()

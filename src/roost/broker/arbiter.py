@@ -66,7 +66,7 @@ class Arbiter:
             lease = self.leases.get(subject)
             if lease is not None:
                 return f"{subject} is under a lease of {lease.module} ({lease.cause})"
-            if now < self._arriving.get(subject, 0.0):
+            if self.is_arriving(subject, now):
                 return f"{subject} is still on its way here"
             rest = self._rests.get(subject)
             if rest is not None and now < rest.until:
@@ -102,6 +102,9 @@ class Arbiter:
     def arriving(self, subject: str, now: float) -> None:
         """It is on its way here: whoever sent it has it under a lease of theirs, until it has arrived."""
         self._arriving[subject] = now + self._lease_s
+
+    def is_arriving(self, subject: str, now: float) -> bool:
+        return now < self._arriving.get(subject, 0.0)
 
     def arrived(self, subject: str, now: float) -> None:
         """It was moved here, by whomever, and however urgent that was: nothing moves it on for a while."""

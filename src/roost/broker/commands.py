@@ -106,6 +106,14 @@ class Record(_Plain, frozen=True):
     decision: Decision
 
 
+class Answered(_Plain, frozen=True):
+    """What the optimisers that an operator has `Asked` say to it, by their names."""
+
+    id: str
+    answers: Mapping[str, Any]
+    objections: Mapping[str, str]  # what is wrong with the arguments
+
+
 class Rewired(_Plain, frozen=True):
     """A link has moved (see `rewiring`): the mover is a neighbour of the anchor now, not of the middle."""
 
@@ -152,6 +160,7 @@ Command: TypeAlias = (
     | PauseReading
     | ResumeReading
     | Record
+    | Answered
     | Rewired
     | Report
     | Hand

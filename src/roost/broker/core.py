@@ -236,6 +236,7 @@ class Broker:
             ev.ModuleSwitched: lambda event: self.modules.switch(
                 event.module, ModuleState(event.state), self._work.now
             ),
+            ev.Asked: self.modules.asked,
             ev.Started: self._started,
         }
 

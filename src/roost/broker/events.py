@@ -1,14 +1,15 @@
 """What can happen to a broker or a client: the arguments of `handle`.
 
 Names are paired with those of `commands`: `OpenLink` is answered by `LinkOpened` or `LinkRefused`,
-`Persist` by `Persisted`, `SetTimer` by `TimerFired`. A *connection* is a number that the driver gives
-to each connection that it makes or accepts; it is never used again, so that what comes late from an old
-one can't be mistaken.
+`Persist` by `Persisted`, `SetTimer` by `TimerFired`; and `Asked` by `Answered`. A *connection* is a number
+that the driver gives to each connection that it makes or accepts; it is never used again, so that what comes
+late from an old one can't be mistaken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -161,6 +162,15 @@ class ModuleSwitched(Struct, frozen=True, gc=False):
 
     module: str
     state: str
+
+
+class Asked(Struct, frozen=True, gc=False):
+    """An operator wants something of the optimisers: `Answered`, with the same id."""
+
+    id: str
+    request: str  # as they call it: "drain"
+    arguments: Mapping[str, Any] = {}
+    module: str = ""  # the one that is meant; "": whoever knows the request
 
 
 class LoadSampled(Struct, frozen=True, gc=False):

@@ -212,6 +212,7 @@ class Session(Peer):
         "answers_held",
         "barred",
         "client",
+        "departure",
         "dropped",
         "durable",
         "ended",
@@ -223,6 +224,7 @@ class Session(Peer):
         "process",
         "published",
         "publisher",
+        "redirected",
         "usual_bytes",
     )
 
@@ -248,6 +250,8 @@ class Session(Peer):
         self.ending = False  # it has said goodbye, or was told to go
         self.leaving = False  # it has said goodbye
         self.ended = False  # it was told so: nothing else will be said
+        self.redirected = ""  # the cause of which it was asked to move
+        self.departure = ""  # how it leaves, if not by a goodbye: "moved" or "given up"
         self.dropped = 0  # deliveries that were not kept, and that it has not been told of
 
     def keep(self) -> None:

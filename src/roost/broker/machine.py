@@ -35,6 +35,7 @@ Happening: TypeAlias = (
     | ev.Fetched
     | ev.StoreFilled
     | ev.ModuleSwitched
+    | ev.Asked
     | ev.LoadSampled
     # Clients only.
     | ev.PublishRequested

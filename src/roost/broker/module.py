@@ -15,6 +15,17 @@ or behind it, which takes no subscription: whoever asks the brokers along a path
 went to, has no use for a table of all of them. Like any other machine, a module gets the time as an
 argument and keeps no clock.
 
+What it hears of, besides:
+
+    events       `routed`: each one that passes, where it came from and went to; `heard`: those that its own
+                 subscriptions match, which may be *local*: then no neighbour is told of them, and they
+                 match what passes here anyhow
+    clients      `place` before one is let in; `first_advertised` and `first_subscribed`, when it is known
+                 what it is here for; `arrived`; `left`, and before that `moved` or `given_up`
+    operators    `asked`: a request by its name, such as `drain`, and an answer
+
+What it costs is paid for by those who want it: `traces` and `wants_behind` say so once and for all.
+
 To write one: derive from `Module` and override what it needs. Brokers find it by name (`registry`), and
 programs pass it to `Broker(config, modules=[...])`.
 """
@@ -52,6 +63,8 @@ class Visit(Struct, frozen=True):
     from_client: bool
     neighbours: Sequence[str]  # where it went on to
     matches: Mapping[str, Sequence[str]]  # client -> its subscriptions that it matched, here
+    # Neighbour -> the subscriptions from there that it matched; only if a module `wants_behind`.
+    behind: Mapping[str, Sequence[str]] = {}
 
 
 class Surroundings(Protocol):
@@ -81,6 +94,15 @@ class Surroundings(Protocol):
     def clients(self) -> Mapping[str, Mapping[str, Subscription]]:
         """The clients here, and their subscriptions."""
 
+    def publishers(self) -> Mapping[str, Mapping[str, Advertisement]]:
+        """Those of them that have advertised, and what."""
+
+    def covering_set(self) -> Mapping[str, Subscription]:
+        """The subscriptions here that no other one covers (CSS, 001 section 2.1.2), by their ids.
+
+        Those of clients and neighbours; of equal ones, one. It is kept at hand from the first question on.
+        """
+
     def is_movable(self, client: str) -> bool:
         """Whether a client here would follow a redirection: durable sessions stay."""
 
@@ -91,7 +113,8 @@ class Surroundings(Protocol):
 
     def unadvertise(self, name: str) -> None: ...
 
-    def subscribe(self, name: str, subscription: Subscription) -> None: ...
+    def subscribe(self, name: str, subscription: Subscription, *, local: bool = False) -> None:
+        """Be told of events (`Module.heard`). Local: of those of clients that pass here, and of no others."""
 
     def unsubscribe(self, name: str) -> None: ...
 
@@ -149,6 +172,8 @@ class Module:
     reserved: Sequence[str] = ()
     # Whether it is asked which publications to trace.
     traces: bool = False
+    # Whether it is told what events match behind neighbours (`Visit.behind`): each is matched once more.
+    wants_behind: bool = False
     # What it is made with, if it has settings that people can say; see `registry`.
     Config: type[Struct] | None = None
 
@@ -169,7 +194,7 @@ class Module:
         return False
 
     def heard(self, publication: Publication, subscriptions: Sequence[str], now: float) -> None:
-        """An event for subscriptions of this module."""
+        """An event for subscriptions of this module. For local ones it comes right behind `routed`."""
 
     def told(self, neighbour: str, body: bytes, now: float) -> None:
         """A note of a neighbour."""
@@ -187,6 +212,15 @@ class Module:
         """A client that is new here had better go to the broker there; None: it can stay."""
         return None
 
+    def first_advertised(self, client: str, now: float) -> None:
+        """A client here has advertised, and had no advertisement here so far: it is going to publish.
+
+        Not of one that is being moved here, with all that it has: see `arrived`.
+        """
+
+    def first_subscribed(self, client: str, now: float) -> None:
+        """A client here has subscribed, and had no subscription here so far; not one that is being moved."""
+
     def objection_to(self, proposal: Proposal, now: float) -> str:  # noqa: ARG002
         """What speaks against what another module proposes here; "" for nothing."""
         return ""
@@ -194,8 +228,27 @@ class Module:
     def left(self, client: str, now: float) -> None:
         """A client is not here any more: it has moved, or said goodbye, or was given up."""
 
+    def moved(self, client: str, now: float) -> None:
+        """A client is at another broker now; `left` follows."""
+
+    def given_up(self, client: str, now: float) -> None:
+        """A client stayed away too long, was too slow, or an operator has ended it; `left` follows."""
+
     def arrived(self, client: str, now: float) -> None:
         """A client was moved here."""
 
     def neighbours_changed(self, now: float) -> None:
         """A neighbour has come or gone for good."""
+
+    def asked(
+        self,
+        request: str,  # noqa: ARG002
+        arguments: Mapping[str, Any],  # noqa: ARG002
+        now: float,  # noqa: ARG002
+    ) -> Mapping[str, Any] | None:
+        """An operator asks for something. The answer, as JSON can have it; None: it is not for this module.
+
+        UserError says what is wrong with the arguments. What takes its time is begun, and the answer says so:
+        what becomes of it, decisions tell, or the answer to the next question.
+        """
+        return None

@@ -8,16 +8,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from roost.broker.arbiter import Arbiter, Lease, Proposal
-from roost.broker.commands import CancelTimer, Decision, Record, SetTimer
+from roost.broker.commands import Answered, CancelTimer, Decision, Record, SetTimer
 from roost.broker.errors import InvariantError
-from roost.broker.events import LoadIndices
+from roost.broker.events import Asked, LoadIndices
 from roost.broker.hops import Hop, Inside, Link, Session
 from roost.broker.identity import Identity
 from roost.broker.messages import CONTROL, Message, Note, Probe, Probed, Publication
 from roost.broker.module import Module, ModuleState, Visit
 from roost.broker.names import Address
 from roost.broker.router import Flooding
+from roost.broker.watches import Watches
 from roost.broker.work import Work
+from roost.errors import UserError
 from roost.language import Advertisement, Event, Subscription, Value
 
 # The attribute whose values are reserved.
@@ -51,6 +53,7 @@ class Premises:
         self.publish = publish
         self.redirect = redirect
         self.arbiter = arbiter
+        self.watches = Watches()
         self.load: LoadIndices | None = None  # the last sample
 
 
@@ -105,6 +108,17 @@ class ModuleHost:
                 of_client[entry.id] = entry.interest
         return found
 
+    def publishers(self) -> Mapping[str, Mapping[str, Advertisement]]:
+        found: dict[str, dict[str, Advertisement]] = {}
+        for session in self._at.sessions.values():
+            for entry in session.advertisements.values():
+                assert isinstance(entry.interest, Advertisement)
+                found.setdefault(session.client, {})[entry.id] = entry.interest
+        return found
+
+    def covering_set(self) -> Mapping[str, Subscription]:
+        return self._at.router.covering_set()
+
     def is_movable(self, client: str) -> bool:
         sessions = [s for s in self._at.sessions.values() if s.client == client]
         return bool(sessions) and not any(s.durable or s.ending for s in sessions)
@@ -131,10 +145,16 @@ class ModuleHost:
     def unadvertise(self, name: str) -> None:
         self._at.router.unadvertise(self.hop, self._id(name), self._cause)
 
-    def subscribe(self, name: str, subscription: Subscription) -> None:
-        self._at.router.subscribe(self.hop, self._id(name), subscription, self._cause)
+    def subscribe(self, name: str, subscription: Subscription, *, local: bool = False) -> None:
+        if local:
+            self.unsubscribe(name)
+            self._at.watches.add(self.module.name, name, subscription)
+        else:
+            self._at.watches.remove(self.module.name, name)
+            self._at.router.subscribe(self.hop, self._id(name), subscription, self._cause)
 
     def unsubscribe(self, name: str) -> None:
+        self._at.watches.remove(self.module.name, name)
         self._at.router.unsubscribe(self.hop, self._id(name), self._cause)
 
     def tell(self, neighbour: str, body: bytes, cause: str, *, behind: bool = False) -> None:
@@ -239,6 +259,8 @@ class ModuleHost:
         for name in list(self._timers):
             self.cancel_timer(name)
         self._at.router.forget(self.hop, f"module {self.module.name} is off")
+        self._at.router.drop_covering_set()
+        self._at.watches.forget(self.module.name)
         self.module.stopped(now)
 
     def fire(self, name: str, now: float) -> None:
@@ -275,6 +297,7 @@ class Modules:
         self._probe_count = 0
         self.listening = False  # whether any module is awake
         self.tracing = False  # ... and says what is traced
+        self._wants_behind = False  # ... and is told what matches behind neighbours
 
     @property
     def load(self) -> LoadIndices | None:
@@ -309,6 +332,7 @@ class Modules:
     def _count_awake(self) -> None:
         self.listening = bool(self._awake)
         self.tracing = any(host.module.traces for host in self._awake)
+        self._wants_behind = any(host.module.wants_behind for host in self._awake)
 
     def state(self, name: str) -> ModuleState:
         return self._hosts[name].state
@@ -322,6 +346,7 @@ class Modules:
         local: Iterable[Hop],
         now: float,
     ) -> None:
+        event = publication.event
         visit = Visit(
             publication=publication,
             hops=hops,
@@ -329,9 +354,13 @@ class Modules:
             from_client=source.is_session,
             neighbours=[hop.name for hop in neighbours],
             matches={h.client: h.matched for h in local if isinstance(h, Session)},
+            behind=self._at.router.behind(event, source) if self._wants_behind else {},
         )
         for host in self._awake:
             host.module.routed(visit, now)
+        if self._at.watches:
+            for name, names in self._at.watches.match(event).items():
+                self._hosts[name].module.heard(publication, names, now)
 
     def traced(self, publication: Publication, now: float) -> Publication:
         """As it is to be routed: marked, if a module wants to know where it is delivered."""
@@ -376,6 +405,23 @@ class Modules:
         places = (h.module.place(client, now) for h in self._awake if h.acting)
         return next((place for place in places if place is not None), None)
 
+    def asked(self, event: Asked) -> None:
+        """An operator wants something of those who are awake."""
+        answers: dict[str, Mapping[str, Any]] = {}
+        objections: dict[str, str] = {}
+        for host in self._awake:
+            name = host.module.name
+            if event.module and event.module != name:
+                continue
+            try:
+                answer = host.module.asked(event.request, event.arguments, self._at.work.now)
+            except UserError as error:
+                objections[name] = str(error)
+                continue
+            if answer is not None:
+                answers[name] = answer
+        self._at.work.command(Answered(event.id, answers, objections))
+
     # --- who may act (see `arbiter`) ------------------------------------------------------------------
 
     def _objection_to(self, proposal: Proposal, proposer: ModuleHost) -> tuple[str, str]:
@@ -400,13 +446,31 @@ class Modules:
         evidence = {"decision": lease.cause, "took_s": self._at.work.now - lease.since}
         host.record(how, subject, lease.choice, evidence, {}, host.new_cause(), acted=True)
 
-    def left(self, client: str) -> None:
-        """A client is not here any more."""
+    def first_advertised(self, client: str) -> None:
+        """It had no advertisement here so far."""
         now = self._at.work.now
+        if not self._at.arbiter.is_arriving(client, now):
+            for host in self._awake:
+                host.module.first_advertised(client, now)
+
+    def first_subscribed(self, client: str) -> None:
+        """It had no subscription here so far."""
+        now = self._at.work.now
+        if not self._at.arbiter.is_arriving(client, now):
+            for host in self._awake:
+                host.module.first_subscribed(client, now)
+
+    def left(self, session: Session) -> None:
+        """A client is not here any more: this was its last session."""
+        client, now = session.client, self._at.work.now
         lease = self._at.arbiter.over(client, now)
         if lease is not None:
             self._end_of(client, lease, "carried out")
         for host in self._awake:
+            if session.departure == "moved":
+                host.module.moved(client, now)
+            elif session.departure == "given up":
+                host.module.given_up(client, now)
             host.module.left(client, now)
 
     def arriving(self, client: str) -> None:

@@ -79,7 +79,7 @@ class Node:
         interests: Interests,
         place: Callable[[str], Address | None],
         arriving: Callable[[str], None] = lambda _: None,
-        left: Callable[[str], None] = lambda _: None,
+        left: Callable[[Session], None] = lambda _: None,
     ) -> None:
         """Whom links and sessions concern."""
         config, work, flow, peers = self.config, self.work, self.flow, self.peers

@@ -10,6 +10,8 @@ Most of them are in the store only, where to measure them would cost more than t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from roost.broker.config import BrokerConfig
 from roost.broker.hops import Session
 from roost.broker.permissions import Permission
@@ -42,8 +44,12 @@ class Quotas:
 
     def has(self, session: Session) -> bool:
         """Whether its user has another session of the same client."""
-        others = self._sessions.get(session.owner, ())
-        return any(other.client == session.client for other in others if other is not session)
+        return any(True for _ in self.others(session))
+
+    def others(self, session: Session) -> Iterator[Session]:
+        """The other sessions of the same client."""
+        theirs = self._sessions.get(session.owner, ())
+        return (x for x in theirs if x is not session and x.client == session.client)
 
     def objection_to_session(self, client: str, permission: Permission | None) -> str:
         """To one more session."""

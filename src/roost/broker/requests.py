@@ -71,7 +71,13 @@ class Requests:
         if objection:
             self._tell(session, Refused(message.id, objection))
             return
+        is_first = self._modules.listening and not (
+            session.subscriptions
+            or any(other.subscriptions for other in self._hosted.quotas.others(session))
+        )
         self._router.subscribe(session, message.id, message.subscription, message.cause)
+        if is_first:
+            self._modules.first_subscribed(session.client)
 
     def _objection_to_subscription(self, session: Session, subscription: Subscription) -> str:
         objection = self._hosted.quotas.objection_to_subscription(session)
@@ -88,7 +94,13 @@ class Requests:
         if objection:
             self._tell(session, Refused(message.id, objection))
             return
+        is_first = self._modules.listening and not (
+            session.advertisements
+            or any(other.advertisements for other in self._hosted.quotas.others(session))
+        )
         self._router.advertise(session, message.id, message.advertisement, message.cause)
+        if is_first:
+            self._modules.first_advertised(session.client)
 
     def _taken(self, session: Session, table: Mapping[str, Entry], id_: str) -> bool:
         objection = "" if session.permission is None else session.permission.objection_to_name(id_)
@@ -105,12 +117,15 @@ class Requests:
         if session.leaving:
             return  # it has said so before
         session.leaving = True
+        if session.redirected and message.cause == session.redirected:
+            session.departure = "moved"  # and had nothing here that has to be handed over
         self._hosted.mark_ending(session, message.cause)
         self._hosted.say_ended(session, GOODBYE)
 
     def hands_over(self, session: Session, message: HandOver) -> None:
         if not session.leaving:
             session.leaving = True
+            session.departure = "moved"
             self._draining.begin(HAND_OVER, "", session.name, message.cause, ahead=message.ahead)
 
     def settles(self, session: Session, message: Settle) -> None:
@@ -143,6 +158,7 @@ class Requests:
         """Ask every session of a client to move to another broker; a durable publisher stays."""
         for session in self._sessions.values():
             if session.client == client and not session.ending and session.published is None:
+                session.redirected = cause
                 self._tell(session, Redirect(address, cause))
                 self._work.command(Report("info", "client redirected", client, address))
 

@@ -25,12 +25,12 @@ from typing import ClassVar
 from msgspec import Struct
 
 from roost.broker.demands import meets
-from roost.broker.hops import Entry, Hop, Link
+from roost.broker.hops import Entry, Hop, Inside, Link
 from roost.broker.journal import Journal
 from roost.broker.messages import Message, Subscribe, Unsubscribe
 from roost.broker.spares import Kind, Spares
 from roost.language import Advertisement, Event, Interest, Subscription
-from roost.matching import Index
+from roost.matching import Index, Poset
 
 Tell = Callable[[Link, Message], None]
 
@@ -103,6 +103,7 @@ class Flooding:
         self._spares = Spares(journal)
         self._second: dict[tuple[Hop, str], Entry] = {}  # the spare subscriptions, for the matcher
         self._visit = 0  # the number of the last event
+        self._covering: Poset | None = None  # of `covering_set`, as long as somebody wants it
         # In a tree an event goes on to whoever wants it, other than where it came from; `route` knows that.
         self._is_tree = type(self).passes is Flooding.passes
 
@@ -166,6 +167,19 @@ class Flooding:
         if not self._is_tree:
             links = [link for link in links if self.passes(source, link)]
         return links, local
+
+    def behind(self, event: Event, source: Hop) -> dict[str, list[str]]:
+        """For each neighbour that an event goes to, the subscriptions from there that it matches.
+
+        It is matched once more for that: `route`, which every event takes, pays nothing for who asks.
+        """
+        found: dict[str, list[str]] = {}
+        entries = self._subscription_handles.entries
+        for handle in self._index.match(event).tolist():
+            hop = entries[handle].hop
+            if isinstance(hop, Link) and self.passes(source, hop):
+                found.setdefault(hop.name, []).append(entries[handle].id)
+        return found
 
     @property
     def spare_entries(self) -> int:
@@ -244,6 +258,8 @@ class Flooding:
         entry = self._subscription_handles.new(id_, subscription, hop)
         self.subscriptions[id_] = hop.subscriptions[id_] = entry
         self._index.add(entry.handle, subscription)
+        if self._covering is not None and not isinstance(hop, Inside):
+            self._covering.insert(entry.handle, subscription)
         self._wanted_more(entry)
         if self._journal is not None:
             self._journal.put("sub", id_, value=(*hop.key, subscription, 0))
@@ -254,6 +270,8 @@ class Flooding:
         for entry in entries:
             del self.subscriptions[entry.id], entry.hop.subscriptions[entry.id]
             self._index.remove(entry.handle)
+            if self._covering is not None and entry.handle in self._covering:
+                self._covering.remove(entry.handle)
             self._wanted_no_more(entry)
             if self._journal is not None:
                 self._journal.delete("sub", entry.id)
@@ -313,6 +331,20 @@ class Flooding:
                 self._tell(link, Unsubscribe(entry.id, cause))
             if self._journal is not None:
                 self._journal.delete("told", link.name, "sub", entry.id)
+
+    def covering_set(self) -> dict[str, Subscription]:
+        """The subscriptions of clients and neighbours that no other one covers: see `module`."""
+        if self._covering is None:
+            self._covering = Poset()
+            for entry in self.subscriptions.values():
+                if not isinstance(entry.hop, Inside):
+                    self._covering.insert(entry.handle, entry.interest)
+        found = (self._subscription_handles.entries[handle] for handle in self._covering.css())
+        return {e.id: e.interest for e in found if isinstance(e.interest, Subscription)}
+
+    def drop_covering_set(self) -> None:
+        """Whoever wants it again will ask."""
+        self._covering = None
 
     # --- advertisements -----------------------------------------------------------------------------
 

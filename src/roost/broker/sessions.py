@@ -68,7 +68,7 @@ class Sessions:
         place: Callable[[str], Address | None],
         *,
         arriving: Callable[[str], None],
-        left: Callable[[str], None],
+        left: Callable[[Session], None],
     ) -> None:
         self._config = config
         self._work = work
@@ -79,7 +79,7 @@ class Sessions:
         self._router = router
         self._place = place
         self._arriving = arriving  # a client is moved here
-        self._left = left  # a client has no session here any more
+        self._left = left  # this was the last session of its client here
         self.quotas = Quotas(config)
         self.store_is_full = False
         self.unheard = 0  # deliveries that nobody waits for any more, or that did not fit
@@ -275,7 +275,16 @@ class Sessions:
     def timer(self, name: str) -> None:
         session = self._sessions.get(name)
         if session is not None and session.connection is None:
-            self.forget(session, "it stayed away too long")
+            self._give_up(session, "it stayed away too long")
+
+    def _give_up(self, session: Session, reason: str) -> None:
+        """It is over, without its having said so."""
+        self._mark_given_up(session)
+        self.forget(session, reason)
+
+    def _mark_given_up(self, session: Session) -> None:
+        if not session.leaving and not session.ending:
+            session.departure = "given up"
 
     def forget(self, session: Session, reason: str) -> None:
         """It is over: nothing of it stays behind."""
@@ -294,7 +303,7 @@ class Sessions:
         self._work.command(CancelTimer(f"{TIMER}:{session.name}"))
         self._peers.disown(session, reason)
         if not self.quotas.has(session):
-            self._left(session.client)
+            self._left(session)
 
     def is_deaf(self, session: Session) -> bool:
         """Whether it asks, and doesn't listen to the answers: it is over then.
@@ -312,7 +321,7 @@ class Sessions:
             return False
         if waiting <= max(bound, session.answers_held + bound // PAUSE_PART):
             return False
-        self.forget(session, "it acknowledges nothing")
+        self._give_up(session, "it acknowledges nothing")
         return True
 
     def heard(self, session: Session, connection: int) -> None:
@@ -326,8 +335,9 @@ class Sessions:
         if session is None or session.ending:
             return
         if session.connection is None:
-            self.forget(session, event.reason)
+            self._give_up(session, event.reason)
         else:
+            self._mark_given_up(session)
             self.mark_ending(session, event.reason)
             self.say_ended(session, event.reason)
 
@@ -374,7 +384,7 @@ class Sessions:
         elif not session.ending and session.channel.data.memory_max:
             reason = f"more than {config.quotas.kept_bytes:,} bytes wait for {session.owner!r}"
             if session.connection is None:
-                self.forget(session, reason)  # what waits for nobody takes the room of others
+                self._give_up(session, reason)  # what waits for nobody takes the room of others
             else:
                 self._end(session, reason)
         elif not session.ending:
@@ -393,5 +403,6 @@ class Sessions:
     def _end(self, session: Session, reason: str) -> None:
         """The broker has enough of it."""
         self._work.command(Report("warning", "session ended", session.name, reason))
+        self._mark_given_up(session)
         self.mark_ending(session, f"{session.client} is too slow")
         self.say_ended(session, reason)

@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from roost.broker import events as ev
 from roost.broker.clientele import Clientele
-from roost.broker.commands import Command, SetTimer, StoreKey
+from roost.broker.commands import Answered, Command, SetTimer, StoreKey
 from roost.broker.config import BrokerConfig
 from roost.broker.exchange import parts_of
 from roost.broker.hops import Link, Session
@@ -121,6 +121,7 @@ class Station:
             ev.LoadSampled: self._sampled,
             ev.ModuleSwitched: self._switched,
             ev.ClientRedirected: self._redirected,
+            ev.Asked: lambda event: self._work.command(Answered(event.id, {}, {})),
         }
 
     # --- to be said by whoever derives from it --------------------------------------------------------

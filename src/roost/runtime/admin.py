@@ -12,6 +12,8 @@
                         or a neighbour that this broker dials, by its name
     GET  /decisions     what the optimisers have decided last, the newest last (?limit=100)
     POST /module        {"module": "grape", "state": "observing"}: off, observing or acting
+    POST /ask           {"request": "drain", "arguments": {}, "module": ""}: what its optimisers, or the one
+                        that is named, say to a request that they know
 
 It runs in the broker's own event loop: what answers `/health` is what has to be healthy, and a page sees the
 machine between two events, never amid one.
@@ -92,6 +94,12 @@ class TraceRequest(Struct, frozen=True, forbid_unknown_fields=True):
 class ModuleRequest(Struct, frozen=True, forbid_unknown_fields=True):
     module: str
     state: Literal["off", "observing", "acting"]
+
+
+class AskRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    request: Name
+    arguments: dict[str, Any] = {}
+    module: str = ""
 
 
 class EndRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -187,6 +195,7 @@ class Admin:
             Route("/links/{what}", self._for_operators(self._links), methods=["POST"]),
             Route("/decisions", self._for_operators(self._decisions), methods=["GET"]),
             Route("/module", self._for_operators(self._module), methods=["POST"]),
+            Route("/ask", self._for_operators(self._ask), methods=["POST"]),
         ]
         return Starlette(routes=routes, exception_handlers={HTTPException: _error})
 
@@ -330,6 +339,25 @@ class Admin:
             "module switched", about=wanted.module, to=wanted.state, by=_who(request)
         )
         return _json({"modules": optimisers.states(shell)})
+
+    async def _ask(self, request: Request) -> Response:
+        wanted = await _body(request, AskRequest, '{"request": "drain", "arguments": {}}')
+        broker, what, who = self._broker, wanted.request, _who(request)
+        try:
+            said = await broker.questions.ask(broker.shell, what, wanted.arguments, wanted.module)
+        except TimeoutError:
+            raise HTTPException(504, "the answer is not safe in the store yet") from None
+        if said.objections and not said.answers:
+            why = "; ".join(f"{module}: {each}" for module, each in said.objections.items())
+            raise HTTPException(400, why)
+        if not said.answers:
+            of = f" called {abbreviate(wanted.module)!r}" if wanted.module else ""
+            raise HTTPException(
+                404, f"no optimiser{of} that is awake here knows {abbreviate(what)!r}"
+            )
+        broker.log.info("optimisers asked", about=what, by=who, answered=", ".join(said.answers))
+        answer = {"answers": said.answers, "objections": said.objections}
+        return _json({"broker": broker.name, **answer})
 
     # --- who may ------------------------------------------------------------------------------------
 

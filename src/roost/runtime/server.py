@@ -40,6 +40,7 @@ from roost.broker.names import Address
 from roost.broker.permissions import Permission
 from roost.broker.quotas import owner_of
 from roost.errors import UserError
+from roost.runtime.asking import Questions
 from roost.runtime.config import address_of, broker_config, limits_of, login_of
 from roost.runtime.connection import SocketConnection
 from roost.runtime.descriptors import connections_possible, raise_limit
@@ -111,6 +112,7 @@ class BrokerServer:
         self._listener: Listener | None = None
         self._open: dict[int, SocketConnection] = {}
         self._meter = LoadMeter()
+        self.questions = Questions()  # of operators, to the optimisers
         self._begun = False
         self._stopping = False
         self.admin: Admin | None = None
@@ -151,6 +153,7 @@ class BrokerServer:
             record=self._decided,
             refused=self.refused,
             report=self.watch.report,
+            answered=self.questions.answered,
         )
         self.shell.handle(ModuleSwitched(self.recorder.name, ModuleState.OFF.value))
         self.optimisers.begin(self.shell)

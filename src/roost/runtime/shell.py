@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from roost.broker.commands import (
+    Answered,
     CancelTimer,
     Close,
     Command,
@@ -69,6 +70,7 @@ class Shell:
         record: Callable[[Record], None] = lambda _: None,
         refused: Callable[[int, str, str], None] = lambda *_: None,
         report: Callable[[Report], None] = lambda _: None,
+        answered: Callable[[Answered], None] = lambda _: None,
     ) -> None:
         self.machine = machine
         self.loop = asyncio.get_running_loop()
@@ -81,6 +83,7 @@ class Shell:
         self._record = record
         self._refused = refused
         self._report = report
+        self._answered = answered
         self._ids = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._dirty: list[Connection] = []  # those with something to say, once each
@@ -191,6 +194,8 @@ class Shell:
             self._record(command)
         elif isinstance(command, Report):
             self._report(command)
+        elif isinstance(command, Answered):
+            self._answered(command)
 
     # --- timers -------------------------------------------------------------------------------------
 

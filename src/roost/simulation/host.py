@@ -27,6 +27,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from roost.broker.commands import (
+    Answered,
     CancelTimer,
     Close,
     Command,
@@ -44,6 +45,7 @@ from roost.broker.commands import (
 )
 from roost.broker.core import Broker
 from roost.broker.events import (
+    Asked,
     ConnectionClosed,
     Fetched,
     LoadIndices,
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     from roost.broker.machines import MachineKind
     from roost.broker.module import Module
     from roost.broker.server import Costs
+    from roost.simulation.statements import AskBroker
     from roost.simulation.world import World
 
 # What a subscription takes in the thesis' model, in which memory is linear in them.
@@ -133,6 +136,7 @@ class Host:
         self.lives = 0
         self.life: Life | None = None
         self.last_load: LoadIndices | None = None
+        self.answers: list[Answered] = []  # of its optimisers, to operators
 
     def start(self) -> None:
         """Begin a life, with what the store holds."""
@@ -150,6 +154,12 @@ class Host:
             self.life = None
         if not keep_store:
             self.store.clear()
+
+    def ask(self, statement: AskBroker) -> None:
+        """An operator wants something of its optimisers; see `answers`."""
+        words = (word.partition("=") for word in (statement.arguments or "").split())
+        arguments = {key: value for key, _, value in words}
+        self.notice(Asked(f"line {statement.line}", statement.request, arguments))
 
     def notice(self, event: Happening) -> None:
         """Something happens to the machine, if it runs."""
@@ -349,6 +359,8 @@ class Life:
             world.rewired(*command.brokers)
         elif isinstance(command, Record):
             world.decided(self.host, command)
+        elif isinstance(command, Answered):
+            self.host.answers.append(command)
 
     def _fire(self, name: str, token: int) -> None:
         if not self.over and self._timers.get(name) == token:

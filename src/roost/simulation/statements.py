@@ -70,6 +70,14 @@ class RemoveBroker(Statement, frozen=True):
     broker: str
 
 
+class AskBroker(Statement, frozen=True):
+    """`9.0 broker ask B3 drain within_s=60`: an operator wants something of its optimisers."""
+
+    broker: str
+    request: str
+    arguments: str | None = None
+
+
 class AddLink(Statement, frozen=True):
     """`1.0 link add B0 B1 5`: neighbours from now on; the latency in ms, one way, is optional."""
 

@@ -20,6 +20,7 @@ from roost.simulation.statements import (
     AddPublisher,
     AddSubscriber,
     Advertise,
+    AskBroker,
     ChangeRate,
     CrashBroker,
     CutLink,
@@ -172,7 +173,7 @@ class _Moment:
                 self._need(("broker",), broker)
                 if self.down.pop(broker, None) is None:
                     raise _StepError(f"{broker} has not crashed; expected a broker that is down")
-            case SlowBroker(broker) | FillStore(broker) | FreeStore(broker):
+            case SlowBroker(broker) | FillStore(broker) | FreeStore(broker) | AskBroker(broker):
                 self._need(("broker",), broker)
             case CutLink(a, b):
                 self._need_link(a, b)

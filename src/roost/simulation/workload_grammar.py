@@ -67,6 +67,13 @@ def _read_ids(word: str) -> tuple[str, ...]:
     return ids
 
 
+def _read_arguments(text: str) -> str:
+    words = text.split()
+    if not all(word.partition("=")[0] and "=" in word for word in words):
+        raise ValueError
+    return " ".join(words)
+
+
 def _read_path(text: str) -> str:
     if _is_quoted(text):
         return read_string(text, STRING_LENGTH_MAX)
@@ -108,6 +115,7 @@ _ARGUMENTS: Mapping[str, Argument] = {
     "MODULE": _BARE,
     "MACHINE": Argument("package.module:Class, and KEY=VALUE", str.strip, to_the_end=True),
     "ORDER": Argument("off, observing or acting, and KEY=VALUE", str.strip, to_the_end=True),
+    "ARGUMENTS": Argument("KEY=VALUE, and more of them", _read_arguments, to_the_end=True),
     "FILTER": Argument("a filter", parse_subscription, to_the_end=True),
     "ADVERTISEMENT": Argument("an advertisement", parse_advertisement, to_the_end=True),
     "EVENT": Argument("an event", parse_event, to_the_end=True),
@@ -132,6 +140,7 @@ _USAGE: Mapping[type[Statement], str] = {
     say.SlowBroker: "broker slow BROKER FACTOR",
     say.FillStore: "broker fill BROKER",
     say.FreeStore: "broker free BROKER",
+    say.AskBroker: "broker ask BROKER NAME [ARGUMENTS]",
     say.AddLink: "link add BROKER BROKER [LATENCY]",
     say.RemoveLink: "link remove BROKER BROKER",
     say.MoveLink: "link move BROKER BROKER BROKER",

@@ -563,6 +563,7 @@ class World:
 DO: dict[type[st.Statement], Any] = {
     st.AddBroker: World._add_broker,
     st.RemoveBroker: World._remove_broker,
+    st.AskBroker: lambda world, s: world.hosts[s.broker].ask(s),
     st.AddLink: World._add_link,
     st.RemoveLink: World._remove_link,
     st.MoveLink: World._move_link,
