@@ -127,7 +127,7 @@ class Mover(Module):
 
     def move(self, client: str, to: str) -> None:
         cause = self.around.propose(
-            "relocation", "move", client, to, clients=[client], evidence={}, predicted={}
+            "relocation", "move", client, to, subjects=[client], evidence={}, predicted={}
         )
         if cause is not None:
             self.around.redirect(client, Address(to), cause)

@@ -200,7 +200,7 @@ def test_a_module_can_move_one_on_as_soon_as_it_advertises() -> None:
             self.around = around
 
         def first_advertised(self, client: str, now: float) -> None:  # noqa: ARG002
-            order: dict[str, Any] = {"clients": [client], "evidence": {}, "predicted": {}}
+            order: dict[str, Any] = {"subjects": [client], "evidence": {}, "predicted": {}}
             cause = self.around.propose("role", "publishers", client, "B2", **order)
             if cause is not None:
                 self.around.redirect(client, Address("B2"), cause)

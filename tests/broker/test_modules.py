@@ -82,7 +82,7 @@ class Counter(Module):
             "too busy",
             client,
             broker,
-            clients=[client],
+            subjects=[client],
             evidence={"count": len(self.visits)},
             predicted={"count": 0.0},
         )

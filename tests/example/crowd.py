@@ -37,7 +37,7 @@ class Crowd(Module):
                 "move",
                 client,
                 there,
-                clients=[client],
+                subjects=[client],
                 evidence=evidence,
                 predicted={},
             )

@@ -39,7 +39,7 @@ class Drain(Module):
         if not self._around.is_movable(client):
             return False
         cause = self._around.propose(
-            "drain", "drain", client, to, clients=[client], evidence={}, predicted={}
+            "drain", "drain", client, to, subjects=[client], evidence={}, predicted={}
         )
         if cause is not None:
             self._around.redirect(client, to, cause)

@@ -9,12 +9,16 @@ Clients of all four brokers publish and subscribe, so that events cross the tria
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from roost.broker.arbiter import link_between
+from roost.broker.commands import Record
+from roost.broker.module import Module, Surroundings
 from roost.simulation.run import Checks, check, rest, run
 from roost.simulation.workload_file import parse_workload
 from roost.simulation.world import World
@@ -168,3 +172,65 @@ def test_clients_that_come_meanwhile(at: float) -> None:
     world, checks = ran(workload(MOVE, *said))
     assert checks.clean, checks.violations
     assert links_of(world) == MOVED
+
+
+class Restless(Module):
+    """At B1 and B2: wants B0 behind the other one, every second."""
+
+    name = "restless"
+
+    def started(self, around: Surroundings, now: float) -> None:  # noqa: ARG002
+        self.around = around
+        self.objections: list[str] = []
+        self.outcomes: list[str] = []
+        around.set_timer("again", 5.0)
+
+    def timer(self, name: str, now: float) -> None:  # noqa: ARG002
+        around = self.around
+        around.set_timer("again", 1.0)
+        anchor = {"B1": "B2", "B2": "B1"}.get(around.broker)
+        if anchor is None or not {"B0", anchor} <= {*around.neighbours}:
+            return
+        link = link_between(around.broker, "B0")
+        cause = around.propose(
+            "rewiring",
+            "rewire",
+            link,
+            anchor,
+            subjects=[link],
+            evidence={},
+            predicted={"saves": 1.0},
+        )
+        if cause is not None:
+            self.objections.append(around.rewire("B0", anchor, cause))
+
+    def rewired(self, mover: str, anchor: str, objection: str, now: float) -> None:  # noqa: ARG002
+        self.outcomes.append(objection)
+
+
+def test_an_optimiser_moves_links_and_they_rest() -> None:
+    """After a move the link rests at its new ends: it is not moved back before that is over (`rest_s`)."""
+    text = workload("0.0 federation set rest_s 3")
+    parsed = parse_workload(text, "rewiring", Path())
+    modules: dict[str, Restless] = {}
+    decisions: list[Record] = []
+
+    def make(broker: str) -> list[Module]:
+        modules[broker] = Restless()
+        return [modules[broker]]
+
+    world = World(parsed.settings, parsed.statements, modules=make)
+    world.decided = lambda _, record: decisions.append(record)  # type: ignore[method-assign, assignment]
+    run(world, UNTIL_S)
+    checks = check(world, rested=rest(world), must_rest=True)
+    assert checks.clean, checks.violations
+    # Within 9 s: from 5 s on, and again when it has rested for 3 s.
+    assert 2 <= world.rewirings <= 3
+    kinds = Counter(record.decision.kind for record in decisions)
+    assert kinds["rewire"] == kinds["carried out"] + kinds["abandoned"]
+    assert kinds["carried out"] == world.rewirings
+    refused = [r.decision.evidence["why"] for r in decisions if r.decision.kind == "refused"]
+    assert any("rests for" in why for why in refused)
+    assert all(not objection for objection in modules["B1"].objections)
+    outcomes = [why for module in modules.values() for why in module.outcomes]
+    assert outcomes.count("") == world.rewirings

@@ -22,6 +22,11 @@ URGENCIES = ("overload", "drain", "role", "rewiring", "relocation", "evening out
 RESTS_MAX = 100_000
 
 
+def link_between(a: str, b: str) -> str:
+    """What a link is called as a subject, at both its ends."""
+    return " - ".join(sorted((a, b)))
+
+
 class Proposal(Struct, frozen=True):
     """What a module wants to do."""
 

@@ -122,16 +122,18 @@ class Broker:
             close=self._close,
             enabled=config.members,
         )
+        arbiter = Arbiter(lease_s=config.leases.lease_s, rest_s=config.leases.rest_s)
         premises = Premises(
             node.identity,
             work,
             links,
             sessions,
             self.router,
-            Arbiter(lease_s=config.leases.lease_s, rest_s=config.leases.rest_s),
+            arbiter,
             tell=tell,
             publish=self._publish,
             redirect=self._redirect,
+            rewire=self._rewire,
         )
         self.modules = Modules(premises, modules)
         self.federation = Federation(
@@ -174,7 +176,9 @@ class Broker:
             draining=self.draining,
             absence=self.absence,
             membership=self.membership,
+            arbiter=arbiter,
             changed=lambda: self.modules.neighbours_changed(work.now),
+            rewired=self.modules.rewired,
         )
         self.rewirings = Rewirings(node.identity, ground)
         self.requests = Requests(
@@ -275,6 +279,9 @@ class Broker:
 
     def _redirect(self, client: str, address: Address, cause: str) -> None:
         self.requests.redirect(client, address, cause)
+
+    def _rewire(self, mover: str, anchor: str, cause: str, urgency: str) -> str:
+        return self.rewirings.begin(mover, anchor, cause, urgency)
 
     def _set_greedy(self, links: Sequence[Link]) -> None:
         self.router.greedy = links

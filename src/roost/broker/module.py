@@ -149,18 +149,24 @@ class Surroundings(Protocol):
         subject: str,
         choice: str,
         *,
-        clients: Sequence[str],
+        subjects: Sequence[str],
         evidence: Mapping[str, Any],
         predicted: Mapping[str, float],
     ) -> str | None:
         """Record a decision that changes something, if nobody objects; see `arbiter`.
 
-        Its id, to be the cause of what follows, and a lease on these clients; None while only observing, or
-        if it is refused: that is recorded, too, and why.
+        Its id, to be the cause of what follows, and a lease on these subjects: clients, or links
+        (`link_between`). None while only observing, or if it is refused: that is recorded, too, and why.
         """
 
     def redirect(self, client: str, address: Address, cause: str) -> None:
         """Ask a client to move there, which has to be leased. Only for a cause, which a proposal gives."""
+
+    def rewire(self, mover: str, anchor: str, cause: str) -> str:
+        """Have one neighbour become another's (`rewiring`); the link to it has to be leased.
+
+        What speaks against it here, or "". What becomes of it is recorded, and told by `Module.rewired`.
+        """
 
 
 class Module:
@@ -198,6 +204,9 @@ class Module:
 
     def told(self, neighbour: str, body: bytes, now: float) -> None:
         """A note of a neighbour."""
+
+    def rewired(self, mover: str, anchor: str, objection: str, now: float) -> None:
+        """A link of this broker has moved to the anchor; or not, and why."""
 
     def probed(self, client: str, round_trips_s: Mapping[str, float], now: float) -> None:
         """What `probe` has found, by address; those who did not answer are missing."""

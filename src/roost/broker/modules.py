@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from roost.broker.arbiter import Arbiter, Lease, Proposal
+from roost.broker.arbiter import Arbiter, Lease, Proposal, link_between
 from roost.broker.commands import Answered, CancelTimer, Decision, Record, SetTimer
 from roost.broker.errors import InvariantError
 from roost.broker.events import Asked, LoadIndices
@@ -43,6 +43,7 @@ class Premises:
         tell: Callable[[Link | Session, Message], None],
         publish: Callable[[Hop, Publication, int], None],
         redirect: Callable[[str, Address, str], None],
+        rewire: Callable[[str, str, str, str], str],
     ) -> None:
         self.identity = identity
         self.work = work
@@ -52,6 +53,7 @@ class Premises:
         self.tell = tell
         self.publish = publish
         self.redirect = redirect
+        self.rewire = rewire  # mover, anchor, cause and urgency
         self.arbiter = arbiter
         self.watches = Watches()
         self.load: LoadIndices | None = None  # the last sample
@@ -219,7 +221,7 @@ class ModuleHost:
         subject: str,
         choice: str,
         *,
-        clients: Sequence[str],
+        subjects: Sequence[str],
         evidence: Mapping[str, Any],
         predicted: Mapping[str, float],
     ) -> str | None:
@@ -227,7 +229,7 @@ class ModuleHost:
         if not self.acting:
             self.record(kind, subject, choice, evidence, predicted, cause, acted=False)
             return None
-        proposal = Proposal(self.module.name, urgency, kind, tuple(clients), choice)
+        proposal = Proposal(self.module.name, urgency, kind, tuple(subjects), choice)
         by, why = self._objection_to(proposal, self)
         if why:
             evidence = {**evidence, "proposed": kind, "by": by, "why": why}
@@ -251,6 +253,18 @@ class ModuleHost:
                 " proposal first"
             )
         self._at.redirect(client, address, cause)
+
+    def rewire(self, mover: str, anchor: str, cause: str) -> str:
+        if not self.acting:
+            raise InvariantError(f"module {self.module.name} acts while {self.state.value}")
+        link = link_between(self.broker, mover)
+        lease = self._at.arbiter.leases.get(link)
+        if lease is None or lease.module != self.module.name:
+            raise InvariantError(
+                f"module {self.module.name} moves the link {link}, which it was not granted; expected a"
+                " proposal first"
+            )
+        return self._at.rewire(mover, anchor, cause, lease.urgency)
 
     def begin(self, now: float) -> None:
         self.module.started(self, now)
@@ -440,10 +454,11 @@ class Modules:
         for subject, lease in self._at.arbiter.expired(self._at.work.now):
             self._end_of(subject, lease, "abandoned")
 
-    def _end_of(self, subject: str, lease: Lease, how: str) -> None:
+    def _end_of(self, subject: str, lease: Lease, how: str, why: str = "") -> None:
         """What has become of a decision is recorded by whoever made it."""
         host = self._hosts[lease.module]
-        evidence = {"decision": lease.cause, "took_s": self._at.work.now - lease.since}
+        took_s = self._at.work.now - lease.since
+        evidence = {"decision": lease.cause, "took_s": took_s, **({"why": why} if why else {})}
         host.record(how, subject, lease.choice, evidence, {}, host.new_cause(), acted=True)
 
     def first_advertised(self, client: str) -> None:
@@ -486,6 +501,15 @@ class Modules:
         self._at.arbiter.arrived(client, self._at.work.now)
         for host in self._awake:
             host.module.arrived(client, self._at.work.now)
+
+    def rewired(self, mover: str, anchor: str, objection: str) -> None:
+        """A link of this broker has moved, or will not."""
+        now, link = self._at.work.now, link_between(self._at.identity.name, mover)
+        lease = self._at.arbiter.over(link, now)
+        if lease is not None:
+            self._end_of(link, lease, "abandoned" if objection else "carried out", objection)
+        for host in self._awake:
+            host.module.rewired(mover, anchor, objection, now)
 
     def neighbours_changed(self, now: float) -> None:
         for host in self._awake:

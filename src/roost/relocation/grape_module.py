@@ -311,7 +311,7 @@ class Grape(Module):
             "move",
             subject,
             target,
-            clients=clients,
+            subjects=clients,
             evidence=evidence,
             predicted=predicted,
         )

@@ -239,7 +239,7 @@ class Pop(Module):
             "move",
             request.publisher,
             target,
-            clients=(request.publisher,),
+            subjects=(request.publisher,),
             evidence=evidence,
             predicted=predicted,
         )

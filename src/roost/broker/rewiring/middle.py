@@ -31,6 +31,8 @@ DOUBT = "doubt"
 class Middle(Party):
     """A neighbour of both others."""
 
+    urgency = ""  # of whoever wants it (`arbiter`); "": an operator, who need not wait for a rest
+
     def steps(self) -> Steps:
         return {
             ("mover", "granted"): Step(("asking",), self._granted_by_mover),
@@ -50,8 +52,13 @@ class Middle(Party):
 
     def begin(self) -> None:
         super().begin()
-        self.say("mover", "ask")
-        self.say("anchor", "ask")
+        about = (self.urgency,) if self.urgency else ()
+        self.say("mover", "ask", about=about)
+        self.say("anchor", "ask", about=about)
+
+    def over(self, objection: str) -> None:
+        """It is, one way or the other, for whoever wanted it."""
+        self.ground.rewired(self.name("mover"), self.name("anchor"), objection)
 
     def set_up(self) -> None:
         if self.plan.stage in ("retired", "closing", "done"):
@@ -102,6 +109,7 @@ class Middle(Party):
 
     def _is_over(self, _: Rewire) -> None:
         self._certain()
+        self.over("")
         self.close(self.link("mover"))
 
     # --- what goes wrong --------------------------------------------------------------------------------
@@ -109,11 +117,13 @@ class Middle(Party):
     def _refused_by_mover(self, message: Rewire) -> None:
         self.ground.report("rewiring refused", self.name("mover"), " ".join(message.about))
         self.say("anchor", "abandoned")
+        self.over(" ".join(message.about))
         self.end()
 
     def _refused_by_anchor(self, message: Rewire) -> None:
         self.ground.report("rewiring refused", self.name("anchor"), " ".join(message.about))
         self.say("mover", "abandoned")
+        self.over(" ".join(message.about))
         self.end()
 
     def timer(self) -> None:
@@ -121,6 +131,7 @@ class Middle(Party):
             self.ground.report("rewiring abandoned", self.name("mover"), "somebody does not answer")
             self.say("mover", "abandoned")
             self.say("anchor", "abandoned")
+            self.over("somebody does not answer")
             self.end()
         elif self.plan.stage in EARLY:
             self.say("mover", "abandon")
@@ -128,6 +139,7 @@ class Middle(Party):
     def _mover_abandons(self, _: Rewire) -> None:
         self.ground.report("rewiring abandoned", self.name("mover"), self.plan.cause)
         self.say("anchor", "abandoned")
+        self.over("the mover has abandoned it")
         self.end()
 
     def _mover_forgot(self, message: Rewire) -> None:
@@ -160,6 +172,7 @@ class Middle(Party):
             if link is not anchor:
                 self.say("mover", "back")
                 self._certain()
+                self.over("the anchor has lost its memory")
                 self.end()
         elif link is not anchor:
             self.say("mover", "well")

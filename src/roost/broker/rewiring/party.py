@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from msgspec import structs
 
 from roost.broker.absence import Absence
+from roost.broker.arbiter import Arbiter, link_between
 from roost.broker.commands import CancelTimer, Report, SetTimer
 from roost.broker.draining import Draining
 from roost.broker.exchange import Exchange
@@ -39,7 +40,9 @@ class Ground:
         draining: Draining,
         absence: Absence,
         membership: Membership,
+        arbiter: Arbiter,
         changed: Callable[[], None],
+        rewired: Callable[[str, str, str], None],
     ) -> None:
         self.work = work
         self.links = links
@@ -52,7 +55,9 @@ class Ground:
         self.draining = draining
         self.absence = absence
         self.membership = membership
+        self.arbiter = arbiter
         self.changed = changed  # the neighbours are others than before
+        self.rewired = rewired  # at the middle: mover, anchor, and why not, if not
         # Neighbours that have lost their memory, and to which it was said that they may go on.
         self.freed: dict[str, Rewire] = {}
 
@@ -192,6 +197,7 @@ class Party:
     def moved(self) -> None:
         """It is done, for whoever reads the log."""
         _, mover, anchor = self.plan.brokers
+        self.ground.arbiter.arrived(link_between(mover, anchor), self.ground.work.now)
         self.ground.report("link moved", mover, f"to {anchor}: {self.plan.cause}", "info")
 
     def let_go(self, standby: Role) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from roost.broker.arbiter import URGENCIES, Proposal, link_between
 from roost.broker.commands import Rewired, SetTimer
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.hops import Link
@@ -39,8 +40,11 @@ class Rewirings:
 
     # --- asking for it --------------------------------------------------------------------------------
 
-    def begin(self, mover: str, anchor: str, cause: str) -> str:
-        """Have a neighbour become another's; why not, if it can't."""
+    def begin(self, mover: str, anchor: str, cause: str, urgency: str = "") -> str:
+        """Have a neighbour become another's; why not, if it can't.
+
+        `urgency`: of an optimiser, for which links rest that were moved lately (`arbiter`).
+        """
         objection = self.objection_to(mover, anchor)
         if objection:
             self._ground.report("rewiring refused", mover, objection)
@@ -49,7 +53,10 @@ class Rewirings:
         # No other life has its name: so no other rewiring has this id.
         id_ = f"{self._identity.name}/{self._identity.life}/{self._begun}"
         brokers = (self._identity.name, mover, anchor)
-        self._take_part(Plan(id_, brokers, cause, "middle", "asking")).begin()
+        party = self._take_part(Plan(id_, brokers, cause, "middle", "asking"))
+        if isinstance(party, Middle):
+            party.urgency = urgency
+        party.begin()
         return ""
 
     def objection_to(self, mover: str, anchor: str) -> str:
@@ -99,6 +106,8 @@ class Rewirings:
         here = self._identity.name
         role = ROLES[message.brokers.index(here)]
         objection = self._objection()
+        if message.about and role == "mover":
+            objection = objection or self._rests(link, message.about[0])
         if role == "middle" or link.name != message.brokers[0]:
             objection = f"{link.name} is not the middle of it"
         elif link.away:
@@ -110,6 +119,14 @@ class Rewirings:
             return
         self._take_part(Plan(message.id, message.brokers, message.cause, role, "locked")).begin()
         self._answer(link, message, "granted")
+
+    def _rests(self, link: Link, urgency: str) -> str:
+        """Whether the link has been moved lately, as its other end may not know."""
+        if urgency not in URGENCIES:
+            raise RemoteProtocolError(f"an urgency {urgency!r}; expected one of {URGENCIES}")
+        subject = link_between(link.name, self._identity.name)
+        proposal = Proposal("", urgency, "rewire", (subject,), "")
+        return self._ground.arbiter.objection_to(proposal, self._ground.work.now)
 
     def _unknown(self, link: Link, message: Rewire) -> None:
         """Of one that is over, or that somebody remembers and we don't."""
