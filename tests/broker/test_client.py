@@ -23,6 +23,7 @@ from roost.broker.messages import (
     Publication,
     Redirect,
     SessionEnded,
+    Settled,
     Subscribe,
 )
 from roost.broker.names import Address
@@ -334,6 +335,21 @@ def test_acknowledgements_may_be_put_off() -> None:
     assert client.handle(ev.Received(1, (delivery(3),)), 0.0)[-1] == do.Send(1, Ack(0, 3))
     client.handle(ev.Received(1, (delivery(4),)), 0.0)
     assert client.handle(ev.TimerFired("acks:0"), 0.0) == [do.Send(1, Ack(0, 4))]
+
+
+def test_the_short_way_is_for_the_next_delivery_until_an_acknowledgement_is_due() -> None:
+    client = attached(ack_every=4, ack_delay_s=1.0)
+    client.handle(ev.SubscribeRequested("all", parse_subscription("a > 0")), 0.0)
+    settled = tuple(Frame(CONTROL, number, Settled("q")) for number in (1, 2, 3))
+    client.handle(ev.Received(1, settled), 0.0)
+    client.handle(ev.TimerFired("acks:0"), 0.0)  # they are acknowledged
+    client.handle(ev.Received(1, (delivery(1),)), 0.0)
+    assert client.take(1, delivery(1)) is None  # it has been here before
+    assert client.take(1, delivery(3)) is None  # one is missing
+    assert client.take(9, delivery(2)) is None  # of another connection
+    assert [client.take(1, delivery(number)) for number in (2, 3)] == [("all",), ("all",)]
+    assert client.take(1, delivery(4)) is None
+    assert client.handle(ev.Received(1, (delivery(4),)), 0.0)[-1] == do.Send(1, Ack(3, 4))
 
 
 @pytest.mark.parametrize("parcel", [Ack(5, 5), delivery(3), Attach(1, "C", "s", False, 0, 0)])

@@ -193,6 +193,26 @@ def test_a_broker_that_crashed_and_kept_its_store_is_waited_for() -> None:
     federation.check_quiet()
 
 
+def test_who_shares_a_marker_is_not_forgotten_in_a_crash() -> None:
+    """Two clients come while the marker of a third one is under way: theirs is the next."""
+    federation = Federation(("B1", "B2"), ("B2", "B3"), durable=True)
+    clients = ("one", "two", "three")
+    for name in clients:
+        federation.client(name, "B1")
+        federation.subscribe(name, "a > 0")
+    federation.settle()
+    federation.severed.add(frozenset(("B2", "B3")))
+    federation.cut("B2", "B3")
+    for name in clients:
+        federation.redirect(name, "B2")
+        federation.settle()
+    federation.restart("B2", keep_store=True)
+    federation.severed.clear()
+    federation.advance(2.0)
+    assert [federation.clients[name].address for name in clients] == ["B2"] * 3
+    federation.check_quiet()
+
+
 def test_a_link_that_is_down_is_waited_for() -> None:
     federation = moving(*CHAIN)
     federation.cut("B3", "B4")

@@ -239,6 +239,16 @@ def test_a_session_that_is_ending_still_is_after_a_crash() -> None:
     assert federation.brokers["B1"].sessions["pub-session.0"].ending
 
 
+def test_a_session_is_forgotten_once_its_client_has_heard_the_last_word_after_a_crash() -> None:
+    """And does not linger."""
+    federation = ending()
+    federation.hold_data.clear()
+    federation.severed.clear()
+    federation.restart("B1", keep_store=True)
+    assert federation.heard("pub", "ended")
+    assert not federation.brokers["B1"].sessions
+
+
 def test_a_session_that_is_ending_still_is_after_two_crashes() -> None:
     federation = ending()
     for _ in range(2):

@@ -74,6 +74,22 @@ def test_what_has_waited_goes_out_a_few_at_a_time(monkeypatch: pytest.MonkeyPatc
     assert federation.got("sub") == ids
 
 
+def test_what_changes_is_kept_for_a_neighbour_that_is_away_up_to_a_bound() -> None:
+    """Beyond that it is told all anew when it is back."""
+    federation = Federation(("B1", "B2"), link_outbox_max=5)
+    federation.client("pub", "B1")
+    federation.settle()
+    federation.severed.add(frozenset(("B1", "B2")))
+    federation.cut("B1", "B2")
+    for number in range(10):
+        federation.advertise("pub", f"a > {number}", f"{number}")
+        federation.settle()
+    assert len(federation.brokers["B1"].links["B2"].channel.control.outbox) == 5
+    federation.severed.clear()
+    federation.advance(60.0)
+    federation.check_tables()
+
+
 def test_a_client_that_is_away_may_hold_so_many_bytes() -> None:
     federation = crowd(session_outbox_bytes_max=100, session_outbox_policy="drop")
     broker = federation.brokers["B2"]

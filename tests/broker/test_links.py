@@ -281,6 +281,31 @@ def test_the_older_connection_is_closed_with_a_reason() -> None:
     assert machine.links["B2"].channel.data.received == 0
 
 
+def test_on_a_newer_connection_nobody_speaks_before_the_greetings() -> None:
+    """Both have dialled: what was said on the older one does not count."""
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=True), 0.0)
+    machine.handle(ev.ConnectionAccepted(7), 0.0)
+    machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
+    machine.handle(ev.LinkOpened("B2", 8), 0.0)
+    machine.handle(ev.ConnectionAccepted(9), 0.0)
+    machine.handle(ev.Received(9, (Attach(PROTOCOL_VERSION, "C", "s", False, 0, 0),)), 0.0)
+    advertise = Frame(CONTROL, 1, Advertise("C/1", parse_advertisement("a > 0"), "a test"))
+    told = []
+    for connection, parcel in ((9, advertise), (8, hello("B2", known="B1~1"))):
+        commands = machine.handle(ev.Received(connection, (parcel,)), 0.0)
+        told.append(
+            [
+                command.parcel.message.id
+                for command in commands
+                if isinstance(command, do.Send)
+                and isinstance(command.parcel, Frame)
+                and isinstance(command.parcel.message, Advertise)
+            ]
+        )
+    assert told == [[], ["C/1"]]
+
+
 def test_messages_for_a_closed_connection_are_not_heard() -> None:
     machine = broker()
     machine.handle(ev.LinkAdded("B2", dial=False), 0.0)

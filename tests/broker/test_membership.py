@@ -79,6 +79,17 @@ def test_of_links_that_come_up_at_once_the_younger_is_closed() -> None:
     assert refusals(federation)
 
 
+@pytest.mark.parametrize("names", [("B1", "B2", "B3"), ("X", "Y", "Z")])
+def test_links_that_were_closed_at_once_are_not_tried_again_at_once(names: tuple[str, ...]) -> None:
+    """Each after a time of its own, between half of the longest and all of it."""
+    x, y, z = names
+    federation = Federation((x, y), (y, z), (z, x), members=True, redial_max_s=100.0)
+    delays = {key: delay for key, (_, delay) in federation.timers.items() if "dial:" in key[1]}
+    assert list(delays) == [(y, f"dial:{z}"), (z, f"dial:{x}")]  # and not who was dialled
+    assert all(50.0 <= delay <= 100.0 for delay in delays.values())
+    assert len(set(delays.values())) == 2
+
+
 def test_a_circle_is_open_while_one_of_its_links_is_lost_and_still_refused() -> None:
     """Who is away is expected back."""
     federation = Federation(*CHAIN, members=True)

@@ -259,6 +259,38 @@ def test_the_target_refuses_a_subscription() -> None:
     assert not [c for c in alone.said if isinstance(c, do.Tell) and c.what == "refused"]
 
 
+def test_what_the_target_refuses_is_no_obstacle_if_the_move_does_not_need_it() -> None:
+    alone = Alone()
+    alone.happens(ev.SettleRequested("q1"))
+    alone.hears(NEW, Refused("q1", "too much waits for a neighbour"), CONTROL)
+    assert do.Tell("refused", "q1", "too much waits for a neighbour") in alone.said
+    alone.settled()
+    alone.ended()
+    assert (alone.client.address, alone.client.moving) == ("B2", False)
+
+
+def test_a_subscription_that_is_refused_when_there_is_no_way_back() -> None:
+    """The application hears of it, as without a move."""
+    alone = Alone()
+    (subscribe, _) = alone.messages(NEW)
+    alone.settled()
+    alone.hears(NEW, Refused(subscribe.id, "one too many"), CONTROL)
+    assert do.Tell("refused", subscribe.id, "one too many") in alone.said
+    alone.ended()
+    assert (alone.client.address, alone.client.moving) == ("B2", False)
+
+
+def test_a_question_that_was_refused_is_not_asked_again() -> None:
+    alone = Alone()
+    alone.happens(ev.SettleRequested("q1"))
+    alone.hears(OLD, Refused("q1", "too much waits for a neighbour"), CONTROL)
+    alone.hears(NEW, Settled("q1"), CONTROL)
+    alone.settled()
+    alone.ended()
+    assert do.Tell("settled", "q1") not in alone.said
+    assert sum(isinstance(m, Settle) and m.id == "q1" for m in alone.messages(NEW)) == 1
+
+
 def test_the_target_ends_the_session() -> None:
     alone = Alone()
     alone.hears(NEW, SessionEnded("you are too slow"))

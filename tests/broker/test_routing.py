@@ -339,3 +339,23 @@ def test_withdrawals_in_any_order_leave_nothing() -> None:
         assert not federation.table(broker)
         assert not federation.table(broker, "advertisements")
     assert federation.between("B1", "B2", Unadvertise)
+
+
+def test_what_comes_and_goes_takes_no_more_room_each_time() -> None:
+    federation = figure_2_2()
+    room = []
+    for _ in range(9):
+        federation.advertise("pub", "b > 1")
+        federation.subscribe("sub1", "b > 5")
+        federation.settle()
+        federation.unsubscribe("sub1", "b > 5")
+        federation.unadvertise("pub", "b > 1")
+        federation.settle()
+        routers = [broker.router for broker in federation.brokers.values()]
+        room.append(
+            [
+                (len(r._advertisement_handles.entries), len(r._subscription_handles.entries))
+                for r in routers
+            ]
+        )
+    assert room[-1] == room[0]

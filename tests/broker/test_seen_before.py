@@ -7,6 +7,7 @@ from typing import Any
 from roost.broker import events as ev
 from roost.broker.messages import (
     DATA,
+    Delivery,
     Frame,
     Migrate,
     MigrationFailed,
@@ -49,6 +50,18 @@ def test_so_many_publishers_are_remembered() -> None:
     assert federation.got("sub") == ids
     for broker in federation.brokers.values():
         assert broker.exchange._seen == {"p2": 2, "p3": 2}  # the oldest is forgotten
+
+
+def test_unless_told_otherwise_many_publishers_are_remembered() -> None:
+    """An event that comes again is known, also when others have published since."""
+    federation = two_brokers()
+    (link,) = (c.id for c in federation.connections.values() if set(c.ends) == {"B1", "B2"})
+    events = [Publication(f"p{n}", 1, Event({"a": n})) for n in range(1_000)]
+    frames = [Frame(DATA, n, event) for n, event in enumerate((*events, *events), 1)]
+    federation.handle("B2", ev.Received(link, tuple(frames)))
+    federation.settle()
+    assert federation.got("sub") == [event.id for event in events]
+    assert len(federation.between("B2", "sub", Delivery)) == len(events)
 
 
 def test_what_migrates_already_does_not_migrate_twice() -> None:

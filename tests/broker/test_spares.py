@@ -10,6 +10,7 @@ from roost.broker import events as ev
 from roost.broker.commands import StoreKey
 from roost.broker.hops import Inside
 from roost.broker.journal import Journal
+from roost.broker.messages import Publication, Subscribe
 from roost.broker.spares import Spares
 from roost.language import parse_subscription
 from tests.broker.kit import Federation
@@ -140,6 +141,21 @@ def test_it_goes_with_the_side_that_it_came_from(kind: str, restarts: int) -> No
     federation.join("B3", "B2")
     federation.advance(40.0)
     published(federation, kind)
+
+
+def test_another_filter_from_the_second_side_replaces_the_one_that_was_kept() -> None:
+    federation = rewired("subscriptions")
+    b3 = federation.brokers["B3"]
+    narrower = Subscribe("far/1", parse_subscription("a > 5"), "a test")
+    b3.node.work.begin(federation.now)
+    b3.node.flow.tell(b3.links["B1"], narrower)
+    federation._execute("B3", b3.node.work.commit())
+    federation.settle()
+    for a in (1, 9):
+        federation.publish("near", a=a)
+    federation.settle()
+    passed = federation.between("B1", "B3", Publication)
+    assert [p.sequence for p in passed if isinstance(p, Publication)] == [2]
 
 
 @pytest.mark.parametrize("kind", ["subscriptions", "advertisements"])

@@ -36,6 +36,7 @@ from roost.runtime.server import BrokerServer
 from roost.runtime.shell import Shell
 from roost.runtime.tables import LimitsTable, SecurityTable
 from tests.client.support import (
+    DEADLINE_S,
     config,
     cut,
     in_loop,
@@ -193,6 +194,18 @@ async def test_closing_a_subscription() -> None:
         await subscription.close()
         assert client._line is not None
         assert not client._line.machine.subscriptions()
+
+
+@in_loop
+async def test_what_was_not_read_is_gone_with_the_subscription() -> None:
+    async with connect("memory://") as client:
+        subscription = client.subscribe("n > 0")
+        for n in (1, 2):
+            await client.publish({"n": n})
+        await until(lambda: subscription.waiting == 2)
+        await subscription.close()
+        assert subscription.waiting == 0
+        assert [event async for event in subscription] == []
 
 
 @in_loop
@@ -608,6 +621,27 @@ async def test_leaving_a_broker_that_is_gone() -> None:
     with pytest.raises(NotInTime, match=r"1 events are not acknowledged after 0.2 s"):
         await client.close()
     assert client.state == "closed"
+
+
+@in_loop
+async def test_leaving_with_an_error_does_not_wait_for_a_broker_that_is_silent(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What went wrong first counts; the rest is in the log."""
+    monkeypatch.setattr("roost.client.client.HASTE_S", 0.05)
+
+    async def stumble(server: BrokerServer) -> None:
+        async with asyncio.timeout(10.0), connect(url_of(server), timeout_s=DEADLINE_S) as client:
+            for connection in server._open.values():
+                connection.transport.pause_reading()
+            await client.publish({"n": 1})
+            raise LookupError
+
+    async with serving() as server:
+        with caplog.at_level(logging.WARNING, "roost.client"), pytest.raises(LookupError):
+            await stumble(server)
+    (record,) = caplog.records
+    assert "1 events are not acknowledged after 0.05 s" in record.getMessage()
 
 
 @in_loop

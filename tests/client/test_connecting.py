@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
 
 from roost.client import connect, connect_sync
+from roost.client.options import Options
 from tests.client.support import in_loop
 
 
@@ -42,3 +44,14 @@ async def test_the_least_numbers_that_can_be() -> None:
         for n in range(3):
             await client.publish({"n": n})
         await client.flush()
+
+
+def test_whichever_way_what_is_not_said_is_the_same() -> None:
+    one, other = (
+        {name: parameter.default for name, parameter in inspect.signature(way).parameters.items()}
+        for way in (connect, connect_sync)
+    )
+    assert one == other
+    options = Options()
+    for name in set(Options.__struct_fields__) - {"name"}:
+        assert getattr(options, name) == one[name], name

@@ -14,6 +14,7 @@ from roost.client import (
     Client,
     Closed,
     ConnectError,
+    NotInTime,
     ReceivedEvent,
     Refused,
     SessionOver,
@@ -21,6 +22,7 @@ from roost.client import (
 )
 from roost.client.durable import Acks
 from tests.client.support import (
+    DEADLINE_S,
     config,
     cut,
     in_loop,
@@ -238,6 +240,23 @@ async def test_forgetting_it() -> None:
 
 
 @in_loop
+async def test_whoever_reads_it_hears_that_it_is_forgotten_whatever_the_broker_says() -> None:
+    async with serving() as server, connect(url_of(server)) as client:
+        sub = client.subscribe("n >= 0", durable="d")
+        await sub.ready()
+        reading = asyncio.create_task(sub.get(5.0))
+        for connection in server._open.values():
+            connection.transport.pause_reading()
+        sub._session.timeout_s = 0.05
+        with pytest.raises(NotInTime):
+            await sub.forget()
+        with pytest.raises(Closed, match="the subscription to 'n >= 0' is closed"):
+            await reading
+        for connection in server._open.values():
+            connection.transport.resume_reading()
+
+
+@in_loop
 async def test_another_filter_for_the_same_name() -> None:
     async with connect("memory://") as client:
         async with client.subscribe("n > 0", durable="d"):
@@ -295,6 +314,18 @@ async def test_leaving_the_client_detaches() -> None:
         assert all(session.durable for session in server.shell.machine.sessions.values())
         async with connect(url_of(server)) as client:
             assert len(await undelivered(client, "n > 0", "d")) == 1
+
+
+@in_loop
+async def test_detaching_takes_no_longer_than_closing_the_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("roost.client.line.CLOSE_S", DEADLINE_S)
+    async with serving() as server, connect(url_of(server)) as client:
+        sub = client.subscribe("n >= 0", durable="d")
+        await sub.ready()
+        async with asyncio.timeout(10.0):
+            await sub.close()
 
 
 @in_loop

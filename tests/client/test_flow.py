@@ -182,9 +182,12 @@ async def test_an_inbox_is_full_until_half_of_it_is_read() -> None:
         line = client._line
         assert isinstance(line, Line)
         inbox = Inbox[str](line, "name", "title", 4, 1.0)
-        for letter in "abcde":
+        for letter in "abc":
             inbox.put(letter)
-        assert inbox in line._full
+        assert inbox not in line._full
+        for letter in "de":
+            inbox.put(letter)
+            assert inbox in line._full
         assert [await inbox.next() for _ in range(2)] == ["a", "b"]
         assert inbox in line._full
         assert await inbox.next() == "c"

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from roost.broker.config import ClientConfig
-from roost.client import Closed
+from roost.client import Closed, NotInTime, connect
+from roost.client import line as lines
 from roost.client.line import Line, Owner
 from tests.client.support import in_loop, until
 
@@ -33,6 +34,28 @@ class Slow:
 
     def lost(self, now: float) -> None:
         raise AssertionError(f"nothing was there to be lost at {now}")
+
+
+@in_loop
+async def test_nobody_waits_for_an_answer_that_will_not_come() -> None:
+    """After the end, to ask is to be told at once that there will be none."""
+    async with connect("memory://") as client:
+        line = client._line
+        assert line is not None
+    for _ in range(2):
+        asked = line.settling.ask()
+        assert asked.done()
+        assert asked.result() is None
+
+
+@in_loop
+async def test_waiting_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However seldom whoever waits has a look."""
+    monkeypatch.setattr(lines, "LOOK_S", 60.0)
+    async with connect("memory://") as client, asyncio.timeout(10.0):
+        assert client._line is not None
+        with pytest.raises(NotInTime, match=r"nothing has happened after 0.01 s"):
+            await client._line.until(lambda: False, 0.01, lambda: "nothing has happened")
 
 
 @in_loop

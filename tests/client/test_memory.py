@@ -1,10 +1,13 @@
-"""The pipe behind `memory://`: in order, to its end, and with a word to whoever writes too much."""
+"""What is behind `memory://`: brokers, and pipes that keep the order and tell whoever writes too much."""
 
 from __future__ import annotations
 
 import asyncio
 
+from roost.broker.messages import AttachRefused, Parcel
+from roost.client.memory import BrokerEnd, MemoryBroker
 from roost.client.pipe import PIPE_BYTES, Pipe
+from roost.wire import StreamDecoder
 from tests.client.support import in_loop, until
 
 KILOBYTE = bytes(1_000)
@@ -73,3 +76,31 @@ async def test_cutting_it_loses_what_is_in_it() -> None:
     ends.pipe.cut()
     await until(lambda: ends.news)
     assert (ends.got, ends.news) == (b"", ["ended"])
+
+
+@in_loop
+async def test_a_broker_has_the_name_of_its_url_or_one_of_its_own() -> None:
+    for name, called in (("B7", "B7"), ("", "memory")):
+        broker = MemoryBroker.of(name)
+        assert broker.shell.machine.identity.name == called
+        broker.stop()
+
+
+@in_loop
+async def test_whoever_sends_what_is_no_message_is_told_so_and_not_heard_any_more() -> None:
+    broker = MemoryBroker.of("")
+    end = BrokerEnd(broker.shell)
+    decoder = StreamDecoder()
+    heard: list[Parcel] = []
+    ended: list[bool] = []
+    end.down = Pipe(
+        lambda data: heard.extend(decoder.feed(data)), lambda: ended.append(True), print
+    )
+    end.up = Pipe(end.received, end.lost, print)
+    end.begin()
+    assert list(broker.shell.connections) == [end.id]
+    end.up.write(b"GET / HTTP/1.1\r\n\r\n")
+    await until(lambda: ended)
+    assert not broker.shell.connections
+    assert type(heard[-1]) is AttachRefused
+    broker.stop()

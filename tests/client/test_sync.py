@@ -15,11 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from roost.client import Closed, ConnectError, NotInTime, Refused, connect_sync
-from roost.client.feeding import QUEUE_MAX
+from roost.client.feeding import QUEUE_MAX, Feed
 from roost.client.sync import LoopThread, SyncSubscription
 from roost.language import LanguageError
 from roost.runtime.server import BrokerServer
-from tests.client.support import DEADLINE_S, config, serving, url_of
+from tests.client.support import DEADLINE_S, config, in_loop, serving, url_of
 
 
 @pytest.fixture(autouse=True)
@@ -179,6 +179,20 @@ def test_a_fast_publisher_waits(server: BrokerServer) -> None:
         client.flush()
         assert client._client._line is not None
         assert client._client._line.machine.accepted == 3 * QUEUE_MAX
+
+
+@in_loop
+async def test_whoever_waits_for_a_queue_may_be_ahead_of_what_empties_it() -> None:
+    published: list[int] = []
+
+    async def publish(item: int) -> None:
+        published.append(item)
+
+    feed = Feed(publish)
+    for item in (1, 2):
+        feed.put(item, asyncio.get_running_loop())
+    await feed.until_drained()
+    assert published == [1, 2]
 
 
 def test_waiting_for_itself_is_refused() -> None:

@@ -159,6 +159,24 @@ def test_brokers_that_got_nothing_are_not_asked() -> None:
     assert asked == {("B1", "B5"), ("B5", "B6")}
 
 
+def test_with_nobody_to_ask_it_is_decided_at_once() -> None:
+    """And the record says so, however long ago another broker has said anything."""
+    federation = federation_of(
+        FIGURE_1, {"B1": 1}, lambda: Grape(GrapeConfig(session=2, goal=LOAD))
+    )
+    publish(federation, 2)
+    assert [decision.evidence["took_s"] for decision in federation.decisions] == [0.0]
+
+
+def test_a_decision_is_made_from_the_last_six_sessions() -> None:
+    federation = federation_of(
+        FIGURE_1, {"B1": 1}, lambda: Grape(GrapeConfig(session=2, goal=LOAD))
+    )
+    publish(federation, 2 * 8)
+    sessions = [decision.evidence["sessions"] for decision in federation.decisions]
+    assert sessions == [1, 2, 3, 4, 5, 6, 6, 6]
+
+
 def test_a_request_is_behind_the_last_publication_on_every_link() -> None:
     """So that what it asks for has arrived, and nothing of the next session has."""
     federation = figure_1()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from roost.broker import events as ev
 from roost.broker.messages import Note, Publication
+from roost.broker.module import Surroundings
 from roost.language import Event
 from roost.relocation import Pop, PopConfig, Terms
 from roost.relocation.notes import RelocationAnswer, RelocationRequest, TraceResult, body_of
 from roost.relocation.pop import Profile
+from roost.relocation.pop_module import PUBLISHERS_MAX
 from tests.broker.kit import Federation
 from tests.relocation.federation import (
     AUDIENCE_1,
@@ -178,6 +180,24 @@ def test_a_move_has_to_pay() -> None:
     assert federation.clients["P"].address == "B1"
 
 
+def test_a_move_is_judged_by_the_events_a_second_so_far() -> None:
+    federation = figure_1(traces=3)
+    publish(federation, 3, every_s=2.0)
+    worth = federation.decisions[0].evidence["worth"]
+    # Three events in four seconds, each on 10 links less.
+    assert worth["saving"] == pytest.approx(10 * 3 / 4 * Terms().horizon_s)
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    pop = Pop()
+    pop.started(cast(Surroundings, None), 0.0)
+    for number in range(PUBLISHERS_MAX + 5):
+        pop.is_traced(Publication(f"P{number}", 1, Event({})), 0.0)
+    assert len(pop._publishers) == PUBLISHERS_MAX
+    assert "P4" not in pop._publishers
+    assert "P5" in pop._publishers
+
+
 def test_after_a_decision_averages_go_on_and_traces_are_counted_anew() -> None:
     """000 section 3.1: a quarter of the newest, three quarters of what it was."""
     dear = Terms(margin=1e9)
@@ -193,6 +213,8 @@ def test_after_a_decision_averages_go_on_and_traces_are_counted_anew() -> None:
     assert profile(federation, "B1").downstream == {"B2": 0.75 * 4 + 0.25 * 3}
     publish(federation, 1)
     assert [decision.evidence["traces"] for decision in federation.decisions] == [2, 2]
+    links = [decision.predicted["subscriber_links"] for decision in federation.decisions]
+    assert links == [4.0, 0.75 * 3.75 + 0.25 * 3]
 
 
 def test_observing_moves_nobody() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import sqlite3
@@ -493,6 +495,20 @@ def test_closing_in_trouble_says_what_is_lost(tmp_path: Path) -> None:
     assert list(load(bench.path)) == [("a",)]
 
 
+def test_closing_says_what_was_to_be_written_with_a_fold_that_failed(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "store", fold_bytes=TINY_FOLD)
+    bench.faulty, bench.fault = ("fold",), OSError(28, "No space left on device")
+    bench.hold()
+    bench.write({("a",): 1})
+    bench.wait_held()
+    bench.write({("b",): 1})  # while the first is written: it waits for the fold behind that
+    bench.release()
+    bench.wait_failures(1)
+    with pytest.raises(StoreError, match=r"No space left .*without the last 1 transactions"):
+        bench.store.close()
+    assert load(bench.path) == {("a",): 1}
+
+
 def test_closing_without_room_for_a_fold_loses_nothing(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "store")
     bench.write({("a",): 1})
@@ -672,6 +688,21 @@ def test_a_real_full_disk(tmp_path: Path) -> None:
         said, _ = child.communicate()
     assert "database or disk is full (SQLITE_FULL)" in said
     assert said.endswith("nothing is lost\n")
+
+
+def test_where_nothing_can_be_locked_there_is_no_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on some file systems of a network."""
+
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    path = tmp_path / "store"
+    with pytest.raises(StoreError, match="can't be used as a store: No locks available"):
+        Store.open(path, on_safe=print)
+    assert not path.exists()
 
 
 def test_a_copy_without_its_lock_is_a_store_of_its_own(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from roost.broker.commands import StoreKey
+from roost.broker.sessions import RESTORED
 from roost.language import parse_advertisement, parse_subscription
 from roost.runtime.store_anew import begin_anew
 
@@ -55,6 +56,13 @@ def test_what_goes_with_a_session(key: StoreKey, value: Any, goes: bool) -> None
     writes = begin_anew({**SESSIONS, key: value}).writes
     assert writes.keys() - without.keys() == ({key} if goes else set())
     assert writes.get(key) is None
+
+
+def test_a_session_that_stays_is_nobody_s_and_else_what_it_was() -> None:
+    record = begin_anew(SESSIONS).writes["session", "staying"]
+    client, ending, durable, process, *later = record
+    assert process.startswith(RESTORED)
+    assert (client, ending, durable, *later) == ("bob", False, True, "bob")
 
 
 def test_what_goes_of_all_these() -> None:

@@ -608,6 +608,19 @@ def test_files_that_go_while_they_are_open(tmp_path: Path, suffix: str, how: str
         assert how == "deleted" or file.read_bytes() == content
 
 
+def test_what_was_about_to_be_written_when_the_file_went_is_said_to_be_lost(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "store", look_s=0.001)
+    bench.hold()
+    bench.write({("a",): 1})
+    bench.wait_held()
+    bench.write({("b",): 1})  # the next that is taken, right before the thread looks
+    (tmp_path / "store").rename(tmp_path / "away")
+    bench.release()
+    bench.wait_until(lambda: "is not there any more" in bench.store.trouble)
+    with pytest.raises(StoreError, match="without the last 1 transactions"):
+        bench.store.close()
+
+
 def test_what_is_older_than_the_header_does_not_count(tmp_path: Path) -> None:
     """After a checkpoint the log begins anew over the old one, whose frames are still behind it."""
     (tmp_path / "copy").mkdir()

@@ -278,6 +278,13 @@ def test_offsets_inside_a_publication_are_those_of_the_body() -> None:
     assert refused(body.replace(b"\xa2P1", b"\xc1P1")).offset == at
 
 
+def test_an_id_that_is_no_text() -> None:
+    """Also where a delivery is for one subscription, which is read off the quick way."""
+    body = body_of(Frame(DATA, 7, Delivery(quote(), ("C1/1",))))
+    assert body.count(b"\xa4C1/1") == 1
+    assert "UTF-8" in str(refused(body.replace(b"\xa4C1/1", b"\xa4C1/\xff")))
+
+
 def test_longer_spellings_of_the_head() -> None:
     heads = [b"\x95\x1c", b"\xdc\x00\x05\x1c", b"\xdd\x00\x00\x00\x05\x1c", b"\x95\xcc\x1c"]
     for head in heads:

@@ -34,6 +34,5 @@ def is_next(
             reason = objection or f"number {last + 1} has to come first"
             tell(session, Refused(publication.id, reason))
         return False
-    session.barred = 0
     session.count(number)
     return True

@@ -187,5 +187,4 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """At once, whatever waits to be written."""
-        self._out, self._out_bytes = [], 0
         self.transport.abort()

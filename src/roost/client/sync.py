@@ -62,13 +62,10 @@ class LoopThread:
         self.thread.start()
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_forever()
-            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.run_until_complete(self.loop.shutdown_default_executor())
         finally:
-            asyncio.set_event_loop(None)
             self.loop.close()
 
     def release(self) -> None:

@@ -14,8 +14,6 @@ the business of nobody: the broker where a publisher is asks only for sessions t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from msgspec import Struct, field
 
 from roost.broker.module import Visit
@@ -97,7 +95,3 @@ class TraceSessions:
         if session is None or session.first != first:
             return None
         return self._sessions.pop(publisher)
-
-    def publishers_here(self) -> Mapping[str, TraceSession]:
-        """Those of clients here."""
-        return {name: s for name, s in self._sessions.items() if s.from_client}
