@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from roost.broker.events import TimerFired
 from roost.simulation.host import QUEUED_BYTES, SUBSCRIPTION_BYTES, Host, Life
 from roost.simulation.world import World
+from roost.traces import TraceWriter, read_table
 from tests.simulation.lab import PAIR, arrivals, judged, world_of
 
 FAST = 1_000_000  # MHz, or Mbit/s: it takes no time to speak of
@@ -182,6 +185,38 @@ def test_load_indices() -> None:
     assert load.output_utilisation == pytest.approx(load.output_bytes_per_s / 125_000)
     assert load.memory_bytes == 60 * SUBSCRIPTION_BYTES
     assert load.memory_total_bytes == 16e6
+
+
+def test_what_waits_for_each_neighbour_and_for_clients_is_told_apart(tmp_path: Path) -> None:
+    """000 section 4.1, field 7 of a TIA. One network card sends one message after the other."""
+    text = """
+0.0 federation set load_period_s 10
+0.0 broker add B0 1000 16 0.1
+0.0 broker add B1 1000 16 10
+0.0 broker add B2 1000 16 10
+0.0 link add B0 B1 1
+0.0 link add B0 B2 1
+1.0 publisher add P - 0 B0 a > 0
+2.0 subscriber add S1 B1 a > 0
+3.0 subscriber add S2 B2 a > 0
+4.0 subscriber add S0 B0 a > 0
+12.0 publisher publish P [a,1]
+15.0 publisher publish P [a,2]
+"""
+    with TraceWriter(tmp_path, "r") as trace:
+        world = world_of(text)
+        world.trace = trace
+        world.run(20.001)
+    load = host_of(world, "B0").last_load
+    assert load is not None
+    waits = load.link_queueing_delay_s
+    first_s, second_s = sorted(waits.values())
+    assert first_s == pytest.approx(0.0)
+    assert second_s > 0.002  # what a message of a few bytes takes
+    assert load.client_queueing_delay_s == pytest.approx(2 * second_s)
+    rows = read_table(trace.paths["links"]).to_pylist()
+    last = [r for r in rows if (r["time"], r["broker"], r["class"]) == (20.0, "B0", "data")]
+    assert {r["neighbour"]: r["queueing_s"] for r in last} == waits
 
 
 def test_memory_counts_the_queue() -> None:

@@ -45,6 +45,16 @@ def test_rows_are_read_back(tmp_path: Path) -> None:
     assert read_table(paths["loads"]).num_rows == 0
 
 
+def test_a_trace_of_before_a_column_was_added_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path)["links"]
+    pq.write_table(pq.read_table(path).drop_columns(["queueing_s"]), path)
+    table = read_table(path)
+    assert table.schema.equals(SCHEMAS["links"])
+    assert [tuple(row.values()) for row in table.to_pylist()] == LINKS
+    pq.write_table(pq.read_table(path).drop_columns(["waiting"]), path)
+    assert refused(path).startswith("no column 'waiting'")
+
+
 def test_a_run_of_the_same_name_is_replaced(tmp_path: Path) -> None:
     first = write(tmp_path)["links"].read_bytes()
     other = write(tmp_path, "s")["links"]

@@ -196,6 +196,9 @@ class LoadIndices(Struct, frozen=True, gc=False):
     memory_bytes: float
     memory_total_bytes: float
     subscriptions: int
+    # The output queue, by where it leads: to clients here, and to each neighbour that something is known of.
+    client_queueing_delay_s: float = 0.0
+    link_queueing_delay_s: Mapping[str, float] = {}
 
 
 # --- clients only: what the application asks for ----------------------------------------------------

@@ -114,17 +114,22 @@ class Collecting:
         """What this broker has to say of a session, and of itself."""
         around = self._around
         load = around.load or NO_LOAD
-        output_s = load.output_queueing_delay_s
+        waits = load.link_queueing_delay_s
         return Answer(
             broker=around.broker,
             neighbours=tuple(
-                Neighbour(name, output_s, self._links.one_way_s(name)) for name in around.neighbours
+                Neighbour(
+                    name,
+                    waits.get(name, load.output_queueing_delay_s),
+                    self._links.one_way_s(name),
+                )
+                for name in around.neighbours
             ),
             bits=session.bits.to_bytes(),
             deliveries=session.deliveries,
             input_queueing_s=load.input_queueing_delay_s,
             matching_s=load.matching_delay_s,
-            output_queueing_s=output_s,
+            output_queueing_s=load.client_queueing_delay_s,
             input_utilisation=load.input_utilisation
             + self._arrivals.expected_per_s(now) * load.matching_delay_s,
             output_utilisation=load.output_utilisation,

@@ -64,6 +64,7 @@ class SocketConnection(asyncio.Protocol):
         self.shell = server.shell
         self.id = self.shell.new_id()
         self.out: list[bytes] = []
+        self.bytes_out = 0  # that were written
         self.arrival = arrival
         self.neighbour = neighbour  # whom we dialled
         self.greeted = False
@@ -103,6 +104,7 @@ class SocketConnection(asyncio.Protocol):
         if self.is_deaf:
             return
         now = self.heard_at = self.shell.loop.time()
+        self.shell.bytes_in += len(data)
         try:
             parcels = self._decoder.feed(data)
         except WireError as error:
@@ -180,6 +182,16 @@ class SocketConnection(asyncio.Protocol):
                 self.transport.resume_reading()
                 if self._decoder.has_part:
                     self.part_since = self.shell.loop.time()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether what arrives is read, and if it is not soon, for want of a processor."""
+        return not self._not_reading and not self.is_deaf
+
+    @property
+    def held(self) -> int:
+        """Parcels that somebody else has no room for."""
+        return len(self._held)
 
     def pause(self) -> None:
         self._paused = True
@@ -295,6 +307,7 @@ class SocketConnection(asyncio.Protocol):
         out, self.out = self.out, []
         if out and not self.is_deaf and not self.transport.is_closing():
             data = b"".join(out)
+            self.bytes_out += len(data)
             self.shell.bytes_out += len(data)
             self.transport.write(data)
 

@@ -62,6 +62,23 @@ LINK_GAUGES = {
     "roost_link_congested": ("congested", "1 if the neighbour reads more slowly than we write."),
     "roost_link_queue_messages": ("waiting", "Messages that the neighbour has not acknowledged."),
 }
+# Of the load indices.
+LOAD_GAUGES = {
+    "roost_input_utilisation_ratio": (
+        "input_utilisation",
+        "Publications to be handled, over what can be; above 1 there are too many.",
+    ),
+    "roost_output_utilisation_ratio": (
+        "output_utilisation",
+        "Part of the declared bandwidth in use; 0 if none is declared.",
+    ),
+    "roost_input_queue_messages": ("input_queue", "Publications that wait to be handled."),
+    "roost_input_queueing_seconds": ("input_queueing_delay_s", "How long they wait."),
+    "roost_client_queueing_seconds": (
+        "client_queueing_delay_s",
+        "How long deliveries wait for clients that are there.",
+    ),
+}
 STORE_COUNTERS = {
     "roost_store_commits": ("commits", "Times that the disk has confirmed."),
     "roost_store_commit_seconds": ("commit_s", "Seconds that this has taken."),
@@ -111,6 +128,7 @@ class Figures(Collector):
             yield _gauge(name, help_, status[key])
         yield from _of_process(status["load"])
         yield from _of_links(status["links"])
+        yield from _of_queues(status["load"])
         decisions = CounterMetricFamily(
             "roost_decisions", "What optimisers have decided.", labels=["module", "kind"]
         )
@@ -137,8 +155,19 @@ def _of_process(load: dict[str, Any]) -> Iterator[Metric]:
     if load:
         share = load["cpu_utilisation"]
         yield _gauge("roost_cpu_utilisation_ratio", "Part of one processor in use.", share)
+        for name, (key, help_) in LOAD_GAUGES.items():
+            yield _gauge(name, help_, load[key])
         delay_s = load["matching_delay_s"]
         yield _gauge("roost_publication_cpu_seconds", "Processor time a publication.", delay_s)
+
+
+def _of_queues(load: dict[str, Any]) -> Iterator[Metric]:
+    gauge = GaugeMetricFamily(
+        "roost_link_queueing_seconds", "How long data waits for the neighbour.", labels=("link",)
+    )
+    for link, delay_s in load.get("link_queueing_delay_s", {}).items():
+        gauge.add_metric((link,), delay_s)
+    yield gauge
 
 
 def _of_links(links: dict[str, dict[str, Any]]) -> Iterator[Metric]:

@@ -41,6 +41,8 @@ class Recorder(Module):
         self._broker = broker
         self._rows_a_group = rows_a_group
         self._trace: TraceWriter | None = None
+        # Of a publication, on average, in the period before.
+        self._queueing_s = self._matching_s = 0.0
 
     @property
     def recording(self) -> bool:
@@ -104,8 +106,8 @@ class Recorder(Module):
             local_subscribers=len(visit.matches),
             forwarded=len(visit.neighbours),
             bytes=len(publication_bytes(publication)),
-            queueing_s=0.0,
-            matching_s=0.0,
+            queueing_s=self._queueing_s,
+            matching_s=self._matching_s,
             age_s=now - publication.published_at,
         )
         with self._noticing():
@@ -115,6 +117,8 @@ class Recorder(Module):
         if self._trace is None or self.trouble:
             return
         now = time.time()
+        self._queueing_s, self._matching_s = load.input_queueing_delay_s, load.matching_delay_s
+        waits = load.link_queueing_delay_s
         with self._noticing():
             self._trace.add("loads", load_row(now, self._broker, load))
             for link in shell.machine.links.values():
@@ -127,6 +131,7 @@ class Recorder(Module):
                         sent=lane.sent,
                         received=lane.received,
                         waiting=len(lane.outbox),
+                        queueing_s=waits.get(link.name, 0.0) if name == "data" else 0.0,
                     )
                     self._trace.add("links", row)
 

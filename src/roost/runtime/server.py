@@ -111,7 +111,7 @@ class BrokerServer:
         self._store: Store | None = None
         self._listener: Listener | None = None
         self._open: dict[int, SocketConnection] = {}
-        self._meter = LoadMeter()
+        self._meter = LoadMeter(config.broker)
         self.questions = Questions()  # of operators, to the optimisers
         self._begun = False
         self._stopping = False
@@ -373,7 +373,7 @@ class BrokerServer:
 
     async def _sample(self) -> None:
         self.watch.look()
-        load = self._meter.sample(self.shell)
+        load = self._meter.sample(self.shell, self._open)
         if load is not None:
             self.shell.handle(LoadSampled(load))
             self.recorder.loaded(self.shell, load)

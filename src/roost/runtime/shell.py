@@ -77,6 +77,7 @@ class Shell:
         self.connections: dict[int, Connection] = {}
         self.messages_out = 0
         self.bytes_out = 0
+        self.bytes_in = 0
         self._dial = dial
         self._persist = persist
         self._fetch = fetch

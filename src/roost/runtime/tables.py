@@ -59,6 +59,20 @@ class BrokerTable(Table, BrokerSettings, frozen=True, kw_only=True):
             " and nothing waits for a disk."
         ),
     ] = ""
+    bandwidth_mbps: Annotated[
+        Rate,
+        why(
+            "What it may send, in Mbit/s, for optimisers: how much of it is in use. 0: nobody knows, and none"
+            " of it is. Nothing is sent more slowly for that."
+        ),
+    ] = 0.0
+    cpu_share: Annotated[
+        Share,
+        why(
+            "What it may take of one processor, for the same: 0.5 is half of it. 0: one of its own. It"
+            " takes what the system lets it take, all the same."
+        ),
+    ] = 0.0
     machine: Annotated[
         str,
         why(

@@ -60,10 +60,11 @@ from roost.broker.machine import Happening
 from roost.broker.messages import DATA, Ack, Frame, Parcel, Publication
 from roost.simulation.addresses import address_of
 from roost.simulation.network import Connection
+from roost.traces.rows import LinkRow
 from roost.wire import delivery_sizes, size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from roost.broker.config import BrokerConfig
     from roost.broker.machines import MachineKind
@@ -86,6 +87,9 @@ class Meter:
         "arrived",
         "busy_s",
         "bytes_out",
+        "client_wait_s",
+        "delivered",
+        "link_waits",
         "matched",
         "matching_s",
         "messages_out",
@@ -104,6 +108,9 @@ class Meter:
         self.messages_out = 0
         self.bytes_out = 0
         self.output_wait_s = 0.0
+        self.client_wait_s = 0.0  # of which for clients,
+        self.delivered = 0  # so many
+        self.link_waits: dict[int, tuple[float, int]] = {}  # on any other connection: for so many
 
 
 class Host:
@@ -391,6 +398,8 @@ class Life:
         free_at = self._free_at if self._free_at > now else now
         self._free_at = free_at + takes
         if type(parcel) is Frame and parcel.priority == DATA:
+            waited_s, count = meter.link_waits.get(connection, (0.0, 0))
+            meter.link_waits[connection] = (waited_s + free_at - now, count + 1)
             meter.output_wait_s += free_at - now
             departure = self._free_at
         else:
@@ -416,7 +425,10 @@ class Life:
             times.append(time + latency_s)
         self._free_at = time
         meter = self.meter
-        meter.output_wait_s += waited - len(sizes) * now
+        waited -= len(sizes) * now
+        meter.output_wait_s += waited
+        meter.client_wait_s += waited
+        meter.delivered += len(sizes)
         meter.messages_out += len(sizes)
         meter.bytes_out += sum(sizes)
         if world.storybook is not None:
@@ -445,6 +457,7 @@ class Life:
         backlog_bytes = max(0.0, self._free_at - now) * host.bytes_per_s
         mean_size = meter.bytes_out / meter.messages_out if meter.messages_out else 0.0
         queued = len(self.data) + len(self._held)
+        output_s = meter.output_wait_s / meter.messages_out if meter.messages_out else 0.0
         load = LoadIndices(
             input_utilisation=meter.arrived / period * matching_s,
             matching_delay_s=meter.matching_s / meter.matched if meter.matched else matching_s,
@@ -456,17 +469,37 @@ class Life:
             # The queue is kept as the time at which it is empty.
             output_queue=round(backlog_bytes / mean_size) if mean_size else 0,
             input_queueing_delay_s=self._queueing_delay(meter, now),
-            output_queueing_delay_s=(
-                meter.output_wait_s / meter.messages_out if meter.messages_out else 0.0
-            ),
+            output_queueing_delay_s=output_s,
             cpu_utilisation=min(1.0, meter.busy_s / period),
             memory_bytes=subscriptions * SUBSCRIPTION_BYTES + queued * QUEUED_BYTES + backlog_bytes,
             memory_total_bytes=host.memory_bytes,
             subscriptions=subscriptions,
+            client_queueing_delay_s=(
+                meter.client_wait_s / meter.delivered if meter.delivered else output_s
+            ),
+            link_queueing_delay_s=dict(self._link_waits(meter)),
         )
         host.last_load = load
         self.world.sampled(host, load)
         self.handle(LoadSampled(load))
+
+    def link_rows(self, load: LoadIndices) -> Iterator[LinkRow]:
+        """Of the trace: neighbours with which something has changed since they were last asked for."""
+        now, waits = self.clock.now, load.link_queueing_delay_s
+        for link in self.machine.links.values():
+            for name, lane in (("control", link.channel.control), ("data", link.channel.data)):
+                counts = (lane.sent, lane.received, len(lane.outbox))
+                if self.counts.get((link.name, name)) != counts:  # else it would be repeated
+                    self.counts[link.name, name] = counts
+                    waited_s = waits.get(link.name, 0.0) if name == "data" else 0.0
+                    yield LinkRow(now, self.name, link.name, name, *counts, waited_s)
+
+    def _link_waits(self, meter: Meter) -> Iterator[tuple[str, float]]:
+        """How long data has waited for each neighbour that it went to."""
+        for link in self.machine.links.values():
+            if link.connection in meter.link_waits:
+                waited_s, count = meter.link_waits[link.connection]
+                yield link.name, waited_s / count
 
     def _queueing_delay(self, meter: Meter, now: float) -> float:
         if meter.matched:

@@ -44,7 +44,7 @@ from roost.simulation.settings import Settings
 from roost.simulation.settling import Settling
 from roost.simulation.workload_check import MAIN
 from roost.traces import TraceWriter, decision_row
-from roost.traces.rows import LinkRow, load_row
+from roost.traces.rows import load_row
 from roost.wire import publication_bytes
 
 MS = 1e-3
@@ -540,12 +540,8 @@ class World:
             return
         now = self.clock.now
         self.trace.add("loads", load_row(now, host.name, load))
-        for link in host.life.machine.links.values():
-            for name, lane in (("control", link.channel.control), ("data", link.channel.data)):
-                counts = (lane.sent, lane.received, len(lane.outbox))
-                if host.life.counts.get((link.name, name)) != counts:  # else it would be repeated
-                    host.life.counts[link.name, name] = counts
-                    self.trace.add("links", LinkRow(now, host.name, link.name, name, *counts))
+        for row in host.life.link_rows(load):
+            self.trace.add("links", row)
 
     def _sample(self) -> None:
         for host in self.hosts.values():

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from roost.errors import UserError
-from roost.traces.schemas import SCHEMAS
+from roost.traces.schemas import LATER, SCHEMAS
 
 
 def read_table(path: Path) -> pa.Table:
@@ -23,7 +23,7 @@ def read_table(path: Path) -> pa.Table:
     try:
         with pq.ParquetFile(path) as file:
             refuse_other(path, name, file.schema_arrow)
-            return file.read()
+            return _completed(file.read(), name)
     except OSError as bad:
         # Arrow raises it for damaged pages too, then without an error of the system's.
         what = os.strerror(bad.errno) if bad.errno else "the file is damaged"
@@ -37,6 +37,8 @@ def refuse_other(path: Path, name: str, found: pa.Schema) -> None:
     expected = SCHEMAS[name]
     for number, field in enumerate(expected):
         if number >= len(found):
+            if field.name in LATER.get(name, ()):
+                return
             raise UserError(f"{path}: no column {field.name!r}; expected a trace of {name}")
         there = found.field(number)
         if (there.name, there.type) != (field.name, field.type):
@@ -47,3 +49,11 @@ def refuse_other(path: Path, name: str, found: pa.Schema) -> None:
     if len(found) > len(expected):
         extra = found.field(len(expected)).name
         raise UserError(f"{path}: a column {extra!r} too many; expected a trace of {name}")
+
+
+def _completed(table: pa.Table, name: str) -> pa.Table:
+    """With the columns that an earlier version did not write."""
+    for field in list(SCHEMAS[name])[table.num_columns :]:
+        value = pa.scalar(LATER[name][field.name], field.type)
+        table = table.append_column(field, pa.repeat(value, table.num_rows))
+    return table

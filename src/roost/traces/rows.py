@@ -43,6 +43,7 @@ class LinkRow(NamedTuple):
     sent: int  # messages since the broker began
     received: int
     waiting: int  # sent and not acknowledged
+    queueing_s: float = 0.0  # how long data waited for it in the output queue
 
 
 class LoadRow(NamedTuple):
@@ -64,6 +65,7 @@ class LoadRow(NamedTuple):
     memory_bytes: float
     memory_total_bytes: float
     subscriptions: int
+    client_queueing_delay_s: float = 0.0
 
 
 class DecisionRow(NamedTuple):
@@ -86,7 +88,9 @@ Row = DeliveryRow | LinkRow | LoadRow | DecisionRow
 
 def load_row(time: float, broker: str, load: LoadIndices) -> LoadRow:
     """A row of `loads`."""
-    return LoadRow(time=time, broker=broker, **msgspec.structs.asdict(load))
+    indices = msgspec.structs.asdict(load)
+    del indices["link_queueing_delay_s"]  # which is in `links`
+    return LoadRow(time=time, broker=broker, **indices)
 
 
 def decision_row(time: float, broker: str, decision: Decision) -> DecisionRow:

@@ -45,5 +45,8 @@ SCHEMAS = {
     ),
 }
 
+# Columns that traces of an earlier version end before, and what stands for them there.
+LATER = {table: row._field_defaults for table, row in (("links", LinkRow), ("loads", LoadRow))}
+
 # The tables of events, which are written row by row.
 TRACED = tuple(table for table in SCHEMAS if table != "runs")
