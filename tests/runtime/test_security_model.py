@@ -57,6 +57,7 @@ from roost.broker.messages import (
     Probed,
     Publication,
     Refused,
+    Rewire,
     SessionEnded,
     Settle,
     Settled,
@@ -181,6 +182,7 @@ BROKERS_WORDS: dict[str, Message] = {
         Inquiry(1, ""),
         Answer(1, ""),
         Note("grape", b"", ""),
+        Rewire("B0/x/1", "ask", ("B0", "B1", "B2"), ""),
         Delivery(Publication(ORDERS, 4, Event({"class": SECRET})), ("alice~live/1",)),
         SessionEnded("over"),
     )

@@ -10,10 +10,8 @@ import contextlib
 import resource
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -33,7 +31,7 @@ from roost.broker.messages import (
     Settled,
 )
 from roost.broker.permissions import Permission
-from roost.runtime import descriptors, doorstep, logins, security
+from roost.runtime import broker_process, descriptors, doorstep, logins, security
 from roost.runtime.child_broker import ChildBroker
 from roost.runtime.logins import BUSY, Lane
 from roost.runtime.plain_peer import PlainPeer, RefusedError
@@ -534,11 +532,12 @@ async def survives(broker: ChildBroker, folder: Path, flood: Flood) -> None:
 
 def test_more_connections_than_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system allows for 300: the broker has fewer slots than that."""
-    limited = partial(
-        subprocess.Popen,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300)),
-    )
-    monkeypatch.setattr(subprocess, "Popen", limited)
+    command_of = broker_process.command_of
+
+    def limited(config: Path) -> list[str]:
+        return ["/bin/sh", "-c", 'ulimit -n 300 && exec "$@"', "sh", *command_of(config)]
+
+    monkeypatch.setattr(broker_process, "command_of", limited)
     broker = ChildBroker(tmp_path, settings_of(tmp_path))
     flood = Flood(broker.port, 500)
     try:

@@ -91,6 +91,7 @@ STAGE = """\
 STAGES: dict[type[Statement], str] = {
     say.AddBroker: "",
     say.AddLink: STAGE.replace("0.0 link add B0 B1\n", ""),
+    say.MoveLink: f"{STAGE}0.0 link add B0 B2\n",
     say.AddPublisher: STAGE.replace("0.0 publisher add P1 YHOO 10 B0\n", ""),
     say.AddSubscriber: STAGE.replace("0.0 subscriber add S1 B1 *\n", ""),
     say.AddDurableSubscriber: STAGE.replace("0.0 subscriber add S1 B1 *\n", ""),

@@ -62,6 +62,8 @@ class Author:
         empty = [b for b in up if b not in self.clients.values()]
         here = [c for c in self.clients if c not in self.gone]
         whole = [x for x in self.links if x not in self.cut]
+        ends = [(a, b) for link in self.links for a, b in (link, link[::-1])]
+        chains = [(m, a, b) for m, a in ends for n, b in ends if m == n and a != b]
         possible = {
             "add broker": True,
             "use": True,
@@ -70,6 +72,7 @@ class Author:
             "add link": self.apart(),
             "link": self.links,
             "cut": whole,
+            "move": chains,
             "heal": self.cut,
             "heal all": self.links,
             "crash": up,
@@ -110,6 +113,12 @@ class Author:
                 if draw(st.booleans()):
                     self.forget_links(lambda link: set(link) == {a, b})
                     write(lambda at: say.RemoveLink(a, b, at=at))
+            case "move":
+                middle, mover, anchor = draw(st.sampled_from(chains))
+                self.forget_links(lambda link: set(link) == {middle, mover})
+                self.links.append((anchor, mover))
+                write(lambda at: say.MoveLink(mover, middle, anchor, at=at))
+                write(lambda at: say.ShuffleLinks(at=at))
             case "cut":
                 a, b = draw(st.sampled_from(whole))
                 self.cut.append((a, b))
