@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -110,8 +111,9 @@ def clients_left(url: str, to: str, access: Access) -> str:
             f"{durable[0]['client']} has a durable session there, which waits for it where it is; end it"
             f" first with `roost sessions end {durable[0]['session']}`"
         )
-    for client in {session["client"] for session in sessions}:
-        ask(url, "/redirect", {"client": client, "broker": to}, access)
+    for client in dict.fromkeys(session["client"] for session in sessions):
+        with suppress(AdminError):  # it may have gone meanwhile
+            ask(url, "/redirect", {"client": client, "broker": to}, access)
     return f"{len(sessions)} of them" if sessions else ""
 
 
