@@ -18,6 +18,8 @@ import pytest
 
 from roost.broker.arbiter import link_between
 from roost.broker.commands import Record
+from roost.broker.errors import RemoteProtocolError
+from roost.broker.messages import Rewire
 from roost.broker.module import Module, Surroundings
 from roost.simulation.run import Checks, check, rest, run
 from roost.simulation.workload_file import parse_workload
@@ -147,6 +149,36 @@ def test_who_is_no_neighbour_is_not_moved() -> None:
     assert begin("B2", "B2", "") == "B2 can't be a neighbour of itself"
     assert begin("B0", "B2", "") == ""
     assert begin("B3", "B2", "") == "B1 is being rewired: B1 - B0 - B2"
+
+
+@pytest.mark.parametrize(
+    ("step", "brokers"),
+    [
+        ("ask", ("B0", "B1", "B1")),
+        ("ask", ("B0", "B1")),
+        ("ask", ("B2", "B1", "B3")),
+        ("adopt", ("B0", "B2", "B3")),
+    ],
+)
+def test_a_neighbour_that_speaks_of_what_it_has_no_part_in(
+    step: str, brokers: tuple[str, ...]
+) -> None:
+    """It is hung up on, and no link is made."""
+    parsed = parse_workload(workload().replace(f"{UNTIL_S} end", ""), "rewiring", Path())
+    world = World(parsed.settings, parsed.statements)
+    world.run(5.0)
+    life = world.hosts[MIDDLE].life
+    assert life is not None
+    machine = life.broker
+    with pytest.raises(RemoteProtocolError, match="a rewiring of"):
+        machine.rewirings.hear(
+            machine.links["B0"], Rewire("x", step, brokers, "", about=("nowhere:1",))
+        )
+    assert sorted(machine.links) == ["B0", "B2", "B3"]
+    # Nor by one who is part of it, and not the middle.
+    told = Rewire("x", "adopt", ("B9", "B1", "B0"), "", about=("nowhere:1",))
+    machine.rewirings.hear(machine.links["B0"], told)
+    assert sorted(machine.links) == ["B0", "B2", "B3"]
 
 
 @pytest.mark.parametrize("client", ["S0", "P0", "P2"])

@@ -31,8 +31,6 @@ DOUBT = "doubt"
 class Middle(Party):
     """A neighbour of both others."""
 
-    urgency = ""  # of whoever wants it (`arbiter`); "": an operator, who need not wait for a rest
-
     def steps(self) -> Steps:
         return {
             ("mover", "granted"): Step(("asking",), self._granted_by_mover),
@@ -52,7 +50,7 @@ class Middle(Party):
 
     def begin(self) -> None:
         super().begin()
-        about = (self.urgency,) if self.urgency else ()
+        about = (self.plan.urgency,) if self.plan.urgency else ()
         self.say("mover", "ask", about=about)
         self.say("anchor", "ask", about=about)
 

@@ -29,6 +29,7 @@ class Plan(Struct, frozen=True):
     role: Role
     stage: str
     heard: tuple[str, ...] = ()  # what has been said, where the order is open
+    urgency: str = ""  # of whoever wants it (`arbiter`); "": an operator, who waits for no rest
 
     def after(self, stage: str, *heard: str) -> Plan:
         return replace(self, stage=stage, heard=(*self.heard, *heard))

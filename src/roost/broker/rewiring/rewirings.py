@@ -53,10 +53,8 @@ class Rewirings:
         # No other life has its name: so no other rewiring has this id.
         id_ = f"{self._identity.name}/{self._identity.life}/{self._begun}"
         brokers = (self._identity.name, mover, anchor)
-        party = self._take_part(Plan(id_, brokers, cause, "middle", "asking"))
-        if isinstance(party, Middle):
-            party.urgency = urgency
-        party.begin()
+        plan = Plan(id_, brokers, cause, "middle", "asking", urgency=urgency)
+        self._take_part(plan).begin()
         return ""
 
     def objection_to(self, mover: str, anchor: str) -> str:
@@ -93,8 +91,13 @@ class Rewirings:
 
     def hear(self, link: Link, message: Rewire) -> None:
         """A neighbour speaks of a rewiring."""
-        if len(message.brokers) != len(ROLES) or self._identity.name not in message.brokers:
-            raise RemoteProtocolError(f"a rewiring of {message.brokers}; expected three, and us")
+        brokers = {*message.brokers}
+        if len(message.brokers) != len(ROLES) or len(brokers) != len(ROLES):
+            raise RemoteProtocolError(f"a rewiring of {message.brokers}; expected three brokers")
+        if not {self._identity.name, link.name} <= brokers:
+            raise RemoteProtocolError(
+                f"a rewiring of {message.brokers}; expected us two among them"
+            )
         if message.step == "ask":
             self._asked(link, message)
         elif self._party is not None and self._party.plan.id == message.id:
@@ -131,15 +134,17 @@ class Rewirings:
     def _unknown(self, link: Link, message: Rewire) -> None:
         """Of one that is over, or that somebody remembers and we don't."""
         here = self._identity.name
-        _, mover, anchor = message.brokers
+        middle, mover, anchor = message.brokers
         if here == anchor and message.step in ("switched", "well") and mover in self._links:
             self._answer(link, message, "over")  # and we have lost our memory since
-        elif here == mover and message.step == "adopt" and message.about:
+        elif here == mover and message.step == "adopt" and link.name == middle and message.about:
             self._adopt(anchor, message.about[0])
             self._adopted[anchor] = message.brokers
             link.standby = link.closing = True
             self._answer(link, message, "ended", behind=True)
-        elif here == anchor and message.step == "forced" and mover not in self._links:
+        elif here == anchor and message.step == "forced" and link.name == middle:
+            if mover in self._links:
+                return
             self._ground.linked.introduce(self._ground.add_link(mover, "", dials=False))
         elif here == mover and message.step == "go":
             self._may_go(link)
@@ -240,6 +245,6 @@ class Rewirings:
 
     def restore(self, record: Sequence[object]) -> None:
         """Back to what the store says; links are there, and nothing else yet."""
-        id_, brokers, cause, role, stage, heard = record
-        plan = Plan(id_, tuple(brokers), cause, role, stage, tuple(heard))  # type: ignore[arg-type]
+        id_, brokers, cause, role, stage, heard, urgency = record
+        plan = Plan(id_, tuple(brokers), cause, role, stage, tuple(heard), urgency)  # type: ignore[arg-type]
         self._take_part(plan).resume()
