@@ -84,6 +84,24 @@ def test_a_number_that_the_language_does_not_have_is_refused(cell: str, message:
         read(Csv(["a"]), ["1", cell])
 
 
+@pytest.mark.parametrize("cell", [str(2**53 + 1), str(-(2**53) - 1), str(2**63 - 1)])
+def test_an_integer_that_no_float_equals_makes_no_column_of_floats(cell: str) -> None:
+    for form, lines in (
+        (Csv(["a"]), [cell, "0.5"]),
+        (Ndjson(), [f'{{"a": {cell}}}', '{"a": 0.5}']),
+    ):
+        with pytest.raises(
+            UserError, match=r"line 1: the a is an integer that no float equals.*line 2"
+        ):
+            read(form, lines)
+        assert [row["a"] for row in read(form, lines[:1])] == [int(cell)]
+    assert read(Csv(["a"]), [cell, "x"])[0]["a"] == cell
+
+
+def test_a_large_integer_that_a_float_equals_is_one() -> None:
+    assert read(Ndjson(), [f'{{"a": {2**60}}}', '{"a": 0.5}'])[0]["a"] == 2**60
+
+
 flat = st.dictionaries(
     st.sampled_from(["a", "b", "open%", "x.y"]),
     st.none()
@@ -93,6 +111,17 @@ flat = st.dictionaries(
     | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
     | st.just("2024-01-01"),
 )
+
+
+def unequalled(rows: Rows) -> bool:
+    """Whether a column of floats would have an integer that no float equals."""
+    for name in {name for row in rows for name in row}:
+        values = [row[name] for row in rows if row.get(name) is not None]
+        if {type(value) for value in values} == {int, float} and any(
+            isinstance(value, int) and int(float(value)) != value for value in values
+        ):
+            return True
+    return False
 
 
 def one_kind(rows: Rows) -> bool:
@@ -108,6 +137,10 @@ def test_json_lines_say_what_they_say(rows: Rows) -> None:
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     if not one_kind(rows):
         with pytest.raises(UserError, match=r"is of the kind .* and of the kind"):
+            read(Ndjson(), lines)
+        return
+    if unequalled(rows):
+        with pytest.raises(UserError, match="no float equals"):
             read(Ndjson(), lines)
         return
     found = read(Ndjson(), lines)

@@ -10,7 +10,8 @@ have commas and doubled quotes in it, but no line ends.
 
 In JSON lines a value says itself what it is; null is an attribute that the event does not have. Integers
 and other numbers make a column of floats; other mixtures are refused, as are nested values. Empty lines are
-skipped in both. Integers have to fit 64 bits.
+skipped in both. Integers have to fit 64 bits; one that no float equals (2^53 + 1) is refused in a column of
+floats, as events compare exactly and would match something else.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ from roost.language.lines import (
     json_object,
 )
 from roost.language.literals import read_float, read_integer
-from roost.language.values import INT_MAX
 
 BOOL, INTEGER, FLOAT, TEXT, BEYOND = "bool", "integer", "number", "text", "beyond"
+EXACT = "integer that no float equals"  # comes with INTEGER
+_FLOATS_SKIP = 2**53  # beyond it, not every integer is a float
 TYPES = {BOOL: pa.bool_(), INTEGER: pa.int64(), FLOAT: pa.float64(), TEXT: pa.string()}
 
 
@@ -196,6 +198,8 @@ def _seen_in(cells: pa.Array) -> Seen:
         beyond = pc.and_(fits, _beyond(words, kind, fits))
         note(BEYOND, beyond)
         note(kind, pc.and_not(fits, beyond))
+        if kind == INTEGER:
+            note(EXACT, _exact(words, pc.and_not(fits, beyond)))
     note(TEXT, left)
     return Seen(kinds, len(cells) - cells.null_count)
 
@@ -216,6 +220,20 @@ def _beyond(words: pa.Array, kind: str, fits: pa.Array) -> pa.Array:
         except LanguageError:
             found[place] = True
     return pa.array(found)
+
+
+def _exact(words: pa.Array, integers: pa.Array) -> pa.Array:
+    """Which of the words are integers that no float equals."""
+    long = pc.greater(pc.binary_length(words), len(str(_FLOATS_SKIP)) - 1)
+    found = np.zeros(len(words), np.bool_)
+    for place in np.flatnonzero(pc.and_(integers, long).to_numpy(zero_copy_only=False)).tolist():
+        found[place] = no_float_equals(int(words[place].as_py()))
+    return pa.array(found)
+
+
+def no_float_equals(value: int) -> bool:
+    """Whether an integer becomes another number as a float."""
+    return int(float(value)) != value
 
 
 def _converted(cells: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -253,6 +271,8 @@ class Ndjson:
                 return _surveyed_slowly(lines)
             place = _first(values.is_valid())
             kinds = {} if place is None else {kind: place}
+            if kind == INTEGER and (exact := _first_exact(values)) is not None:
+                kinds[EXACT] = exact
             columns[name] = Seen(kinds, len(values) - values.null_count)
         return columns
 
@@ -283,11 +303,18 @@ def _arrow_kind(values: pa.Array) -> str | None:
         return INTEGER
     if pa.types.is_floating(type_):
         # Large integers have become floats, and NaN is no JSON.
-        tame = pc.all(pc.less(pc.abs(values), float(INT_MAX))).as_py()
+        tame = pc.all(pc.less(pc.abs(values), float(_FLOATS_SKIP))).as_py()
         return FLOAT if tame is not False else None
     # What looks like a time is a text as well.
     plain = (pa.types.is_string, pa.types.is_timestamp, pa.types.is_null)
     return TEXT if any(is_plain(type_) for is_plain in plain) else None
+
+
+def _first_exact(integers: pa.Array) -> int | None:
+    """The first place of an integer that no float equals."""
+    beyond = pc.or_(pc.greater(integers, _FLOATS_SKIP), pc.less(integers, -_FLOATS_SKIP))
+    places = np.flatnonzero(pc.fill_null(beyond, False).to_numpy(zero_copy_only=False)).tolist()
+    return next((place for place in places if no_float_equals(integers[place].as_py())), None)
 
 
 _KINDS = {bool: BOOL, int: INTEGER, float: FLOAT, str: TEXT}
@@ -306,6 +333,8 @@ def _surveyed_slowly(lines: pa.Array) -> dict[str, Seen]:
                 raise LineError(place, f"the attribute {name!r} is nested; events are flat")
             if kind == INTEGER:
                 _check_integer(place, value)
+                if no_float_equals(value):
+                    seen.add(Seen({EXACT: place}), 0)
             if isinstance(value, str) and not _encodable(value):
                 raise LineError(place, f"the attribute {name!r} has half of a surrogate pair")
             seen.add(Seen({kind: place}, 1), 0)

@@ -25,6 +25,7 @@ from roost.language.lines import LineError
 from roost.language.values import check_name
 from roost.pipeline.files.lines import (
     BEYOND,
+    EXACT,
     FLOAT,
     INTEGER,
     TEXT,
@@ -109,7 +110,7 @@ _decode_columns = msgspec.json.Decoder(dict[str, Seen]).decode
 
 def _check_numbers(path: str, name: str, seen: Seen, rows: int) -> None:
     for kind, place in seen.kinds.items():
-        if kind != INTEGER:
+        if kind not in (INTEGER, EXACT):
             raise UserError(
                 f"{path}, line {place + 1}: the {name} is of the kind {kind}; expected a whole number"
             )
@@ -126,7 +127,8 @@ def type_of(path: str, name: str, seen: Seen, form: Form) -> pa.DataType:
         check_name(name, "the header" if form.header else "an object")
     except LanguageError as bad:
         raise UserError(f"{path}: {bad}") from None
-    kinds = seen.kinds
+    kinds = dict(seen.kinds)
+    exact = kinds.pop(EXACT, None)
     if not kinds:
         return TYPES[TEXT]
     if set(kinds) <= {INTEGER, FLOAT, BEYOND}:
@@ -135,7 +137,14 @@ def type_of(path: str, name: str, seen: Seen, form: Form) -> pa.DataType:
                 f"{path}, line {kinds[BEYOND] + 1}: the {name} is too large; expected an integer of 64 bits,"
                 " or a number up to 1.7976931348623157e308"
             )
-        return TYPES[FLOAT if FLOAT in kinds else INTEGER]
+        if FLOAT not in kinds:
+            return TYPES[INTEGER]
+        if exact is not None:
+            raise UserError(
+                f"{path}, line {exact + 1}: the {name} is an integer that no float equals, and line"
+                f" {kinds[FLOAT] + 1} makes this a column of floats; expected only integers, or smaller ones"
+            )
+        return TYPES[FLOAT]
     if len(kinds) > 1 and form.typed:
         (one, here), (other, there), *_ = sorted(kinds.items(), key=lambda kind: kind[1])
         raise UserError(
