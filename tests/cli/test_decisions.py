@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 import roost as roost_
-from roost.cli.up import relocation_of
+from roost.cli.up import optimisers_of
 from roost.client import Client
 from roost.errors import UserError
 from tests.cli.live import HOST, Live, live_brokers
@@ -111,7 +111,7 @@ def test_what_would_be_done_and_why(roost: Roost, live: Live) -> None:
 def test_what_operators_get_wrong(roost: Roost, live: Live) -> None:
     ran = roost("optimise", "magic", "on", *live.options)
     assert ran.code == 2
-    assert "'magic' is not one of 'grape', 'pop'" in ran.err
+    assert "there is no module 'magic'; expected grape or pop" in ran.err
     ran = roost("optimise", "grape", "acting", *live.options)
     assert ran.code == 2
     assert "'acting' is not one of 'on', 'observe', 'off'" in ran.err
@@ -124,20 +124,26 @@ def test_what_operators_get_wrong(roost: Roost, live: Live) -> None:
 
 
 def test_the_settings_of_a_federation() -> None:
-    assert relocation_of(None, None, observe=False) == {}
-    assert relocation_of("pop", None, observe=True) == {"mode": "observing", "algorithm": "pop"}
-    assert relocation_of("grape", "load75", observe=False) == {
-        "mode": "acting",
-        "algorithm": "grape",
-        "priority": "load",
-        "weight": 75.0,
+    assert optimisers_of([], None, observe=False) == {}
+    relocation = {"mode": "observing", "algorithm": "pop"}
+    assert optimisers_of(["pop"], None, observe=True) == {"relocation": relocation}
+    assert optimisers_of(["grape"], "load75", observe=False) == {
+        "relocation": {
+            "mode": "acting",
+            "algorithm": "grape",
+            "priority": "load",
+            "weight": 75.0,
+        }
     }
-    for algorithm, goal, observe, message in (
-        (None, "load100", False, "--goal goes with --optimise grape, which is not there"),
-        (None, None, True, "--observe goes with --optimise"),
-        ("pop", "load100", False, "POP has no goal"),
-        ("grape", "load101", False, r"expected delay or load with 0 to 100 \(%\)"),
-        ("grape", "cost5", False, "--goal cost5; expected delay or load"),
+    both = {"mode": "acting", "algorithm": "both"}
+    assert optimisers_of(["pop", "grape"], None, observe=False) == {"relocation": both}
+    for names, goal, observe, message in (
+        ([], "load100", False, "--goal goes with --optimise, which is not there"),
+        ([], None, True, "--observe goes with --optimise"),
+        (["magic"], None, False, "--optimise magic; expected grape or pop"),
+        (["pop"], "load100", False, "--goal load100 is GRAPE's; expected --optimise grape"),
+        (["grape"], "load101", False, r"expected delay or load with 0 to 100 \(%\)"),
+        (["grape"], "cost5", False, "--goal cost5; expected delay or load"),
     ):
         with pytest.raises(UserError, match=message):
-            relocation_of(algorithm, goal, observe=observe)
+            optimisers_of(names, goal, observe=observe)

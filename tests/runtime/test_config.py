@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roost.broker.config import BrokerConfig, Leases, UserQuotas
+from roost.built_in import BUILT_IN, MODULES
 from roost.errors import UserError
 from roost.runtime.config import (
     address_of,
@@ -21,11 +23,15 @@ from roost.runtime.config import (
     login_of,
     read_config,
 )
+from roost.runtime.optimisers import Optimisers
 from roost.runtime.tables import (
+    MODULE_TABLES,
+    TABLES,
     AdminTable,
     BrokerTable,
     LimitsTable,
     LinksTable,
+    ModuleTable,
     OptimisersTable,
     QuotasTable,
     SecurityTable,
@@ -33,10 +39,12 @@ from roost.runtime.tables import (
     StoreTable,
     TlsTable,
     TraceTable,
+    table_of_module,
 )
 from roost.runtime.toml_file import lines_of, toml_key, toml_value
 from roost.traces.writer import ROWS_A_GROUP
 from roost.wire.limits import Limits
+from tests.example.crowd import Crowd
 
 
 def read(folder: Path, text: str) -> ServerConfig:
@@ -63,8 +71,12 @@ def test_what_is_documented_is_read_as_the_defaults(tmp_path: Path) -> None:
 def test_every_setting_is_documented_under_its_reason() -> None:
     text = documented()
     said = tomllib.loads(text)
-    for table in msgspec.structs.fields(ServerConfig):
-        assert sorted(said[table.name]) == sorted(table.type.__struct_fields__)
+    kinds = {table.name: table.type for table in msgspec.structs.fields(ServerConfig)}
+    tables = {name: kinds[name] for name in TABLES}
+    tables |= {name: table_of_module(name) for name in MODULE_TABLES}
+    assert list(said) == list(tables)
+    for name, kind in tables.items():
+        assert sorted(said[name]) == sorted(kind.__struct_fields__)
     assert list(said["broker"])[:2] == ["name", "host"]  # its own first
     lines = text.splitlines()
     keys = [number for number, line in enumerate(lines) if " = " in line and line[0] != "#"]
@@ -412,3 +424,58 @@ def test_a_token_is_never_shown(tmp_path: Path) -> None:
     with pytest.raises(UserError) as refused:
         read(tmp_path, "[security]\ntoken = 123456")
     assert "123456" not in str(refused.value)
+
+
+# --- tables of modules ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the module of the example were one of Roost's."""
+    names = {**BUILT_IN[MODULES], "crowd": "tests.example.crowd:Crowd"}
+    monkeypatch.setitem(cast(dict[str, object], BUILT_IN), MODULES, names)
+    monkeypatch.setattr("roost.runtime.config.MODULE_TABLES", ("crowd",))
+    monkeypatch.setattr("roost.runtime.optimisers.MODULE_TABLES", ("crowd",))
+
+
+@pytest.mark.usefixtures("crowd")
+def test_a_module_of_roost_has_a_table_with_its_own_settings(tmp_path: Path) -> None:
+    config = read(tmp_path, '[crowd]\nmode = "observing"\nlimit = 3\n')
+    table = config.modules["crowd"]
+    assert (table.mode, table.settings) == ("observing", Crowd.Config(limit=3))
+    check_config(config)
+    found = Optimisers(config).modules
+    assert [module.name for module in found] == ["grape", "pop", "crowd"]
+    assert found[-1].config.limit == 3
+    assert read(tmp_path, "[crowd]\nlimit = 10\n") == ServerConfig()  # as by default
+    named = read(tmp_path, '[optimisers]\nmodules = { crowd = "limit=7" }\n')
+    assert Optimisers(named).modules[-1].config.limit == 7
+    wrong = ServerConfig(
+        modules={"crowd": ModuleTable(settings=Crowd.Config(limit=cast(int, "x")))}
+    )
+    with pytest.raises(UserError, match=r'\[crowd\] limit is "x"; expected a whole number'):
+        check_config(wrong)
+
+
+@pytest.mark.usefixtures("crowd")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '[crowd]\nmode = "on"\n',
+            '2: [crowd] mode is "on"; expected "acting" or "observing" or "off"',
+        ),
+        ("[crowd]\nlimit = 1.5\n", "2: [crowd] limit is 1.5; expected a whole number"),
+        ("[crowd]\nlimits = 1\n", "2: [crowd] has no limits; did you mean limit?"),
+        ("[crow]\n", "1: there is no table [crow]; did you mean [crowd]?"),
+        (
+            '[crowd]\nlimit = 1\n[optimisers]\nmodules = { crowd = "acting" }\n',
+            "4: [optimisers] modules: crowd is there, and there is a table [crowd], too; expected one"
+            " of them",
+        ),
+    ],
+)
+def test_tables_of_modules_that_will_not_do(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError) as refused:
+        read(tmp_path, text)
+    assert str(refused.value) == f"{tmp_path / 'roost.toml'}:{message}"

@@ -197,7 +197,7 @@ def test_two_may_act_together() -> None:
     ("line", "message"),
     [
         ('mode = "on"', 'mode is "on"; expected "acting" or "observing" or "off"'),
-        ('algorithm = "magic"', 'algorithm is "magic"; expected "grape" or "pop"'),
+        ('algorithm = "magic"', 'algorithm is "magic"; expected "both" or "grape" or "pop"'),
         ('priority = "cost"', 'priority is "cost"; expected "delay" or "load"'),
         ("weight = 101", "weight is 101"),
         ("session = 0", "session is 0"),

@@ -112,7 +112,7 @@ def test_the_example_that_documents_a_statement(type_: type[Statement]) -> None:
     if type_ is say.Set:
         assert workload.settings == Settings(routing="flooding")
     elif type_ is say.UseOptimiser:
-        order = ModuleOrder("roost.relocation:Pop", ModuleState.OBSERVING, {"traces": "50"})
+        order = ModuleOrder("pop", ModuleState.OBSERVING, {"traces": "50"})
         assert workload.settings.modules == (order,)
     else:
         last = workload.statements[-1]

@@ -1,8 +1,9 @@
 """Modules that are found, not known: by the name of an entry point, or as `package.module:Class`.
 
-A package offers one under its name in its own metadata, in the group `roost.modules`. An *order* says what
-is to become of one: its state, and settings of its own, as `acting limit=10`. Settings are those of its
-`Config`, a msgspec Struct, which is what it is made with; a module without one is made with nothing.
+A package offers one under its name in its own metadata, in the group `roost.modules`; those of Roost itself
+are in `roost.built_in`. An *order* says what is to become of one: its state, and settings of its own, as
+`acting limit=10`. Settings are those of its `Config`, a msgspec Struct, which is what it is made with; a
+module without one is made with nothing. What is in a struct within it has a dot: `goal.priority=load`.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from msgspec import Struct
 
 from roost.blame import blaming
 from roost.broker.module import Module, ModuleState
+from roost.built_in import BUILT_IN, MODULES
 from roost.errors import UserError
 
-GROUP = "roost.modules"
 STATES = tuple(state.value for state in ModuleState)
 
 
@@ -49,12 +50,15 @@ def parse_order(reference: str, words: Iterable[str]) -> ModuleOrder:
 def find(reference: str, group: str, noun: str) -> object:
     """What a reference means, of those that packages offer in a group; UserError if nothing."""
     what = f"the {noun} {reference!r} can't be imported"
+    own = BUILT_IN.get(group, {})
+    if reference in own:
+        return pkgutil.resolve_name(own[reference])
     if ":" in reference:
         with blaming(what, reference.partition(":")[0]):
             return pkgutil.resolve_name(reference)
     offered = {point.name: point for point in entry_points(group=group)}
     if reference not in offered:
-        there = ", ".join(sorted(offered)) or "none"
+        there = ", ".join(sorted({*own, *offered})) or "none"
         raise UserError(
             f"no package offers a {noun} {reference!r} (there are: {there});"
             " expected one of these, or package.module:Class"
@@ -65,7 +69,7 @@ def find(reference: str, group: str, noun: str) -> object:
 
 def module_class(reference: str) -> type[Module]:
     """The class that a reference means; UserError says what is wrong with it."""
-    found = find(reference, GROUP, "module")
+    found = find(reference, MODULES, "module")
     if not (isinstance(found, type) and issubclass(found, Module) and found.name):
         raise UserError(
             f"{reference!r} is no module; expected a class derived from roost.broker.module.Module,"
@@ -92,11 +96,18 @@ def settings_of(
             raise UserError(f"{what} has no settings; it was given some")
         return None
     fields = ", ".join(config.__struct_fields__)
-    unknown = [key for key in settings if key not in config.__struct_fields__]
-    if unknown:
-        raise UserError(f"{what} has no setting {unknown[0]!r}; it has {fields}")
+    plain: dict[str, str] = {}
+    within: dict[str, dict[str, str]] = {}
+    for key, value in settings.items():
+        name, dot, inner = key.partition(".")
+        if name not in config.__struct_fields__:
+            raise UserError(f"{what} has no setting {name!r}; it has {fields}")
+        if dot:
+            within.setdefault(name, {})[inner] = value
+        else:
+            plain[name] = value
     with blaming(what, config, f"it has {fields}"):
         try:
-            return msgspec.convert(dict(settings), config, strict=False)
+            return msgspec.convert({**within, **plain}, config, strict=False)
         except msgspec.ValidationError as error:
             raise UserError(str(error)) from None

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from roost.built_in import BUILT_IN, MODULES
 from roost.cli.fleet import (
     Fleet,
     Sight,
@@ -17,8 +18,9 @@ from roost.cli.fleet import (
 from roost.errors import UserError
 
 OPTIMISE_EXAMPLES = """\b
-Of the two only one acts: to turn one on turns the other off. What they are to achieve, and when a
-move pays, is in [relocation] of each broker's settings.
+MODULE is one of {names}, or one that the settings of the brokers name. Several may act: no client
+and no link is moved by two at a time, and `roost decisions` says who has objected to what. What they are
+to achieve is in a table of each broker's settings; see `roost broker --print-config`.
 
 \b
 Examples:
@@ -26,7 +28,7 @@ Examples:
   roost decisions
   roost optimise grape on
   roost optimise grape off
-"""
+""".format(names=", ".join(BUILT_IN[MODULES]))
 REDIRECT_EXAMPLES = """\b
 CLIENT is a name as `roost decisions` or /sessions shows it, or its part before the ~ if only one has
 it. BROKER is the name of a broker of the federation, or HOST:PORT.
@@ -49,9 +51,7 @@ def register(app: typer.Typer) -> None:
 @about_fleet
 def optimise(
     fleet: Fleet,
-    module: Annotated[
-        Literal["grape", "pop"], typer.Argument(metavar="grape|pop", help="Which one.")
-    ],
+    module: Annotated[str, typer.Argument(metavar="MODULE", help="Which one; see below.")],
     state_: Annotated[
         Literal["on", "observe", "off"],
         typer.Argument(metavar="on|observe|off", help="To observe is to decide, and not to act."),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roost.built_in import BUILT_IN, MODULES
 from roost.cli.broker import ModuleOption, modules_of
 from roost.cli.console import print_json
 from roost.cli.figures import Column, Row, fitted, wide
@@ -31,8 +33,10 @@ Examples:
   roost down
   roost up sites.graphml --durable --state /tmp/sites
   roost up tree --brokers 15 --optimise grape --goal load100 --observe
+  roost up tree --brokers 7 --optimise grape --optimise pop
 """
 BROKERS = 3
+OPTIMISERS = tuple(BUILT_IN[MODULES])
 # Names that say all there is to say, together with a number of brokers.
 BY_NUMBER = {"chain": "", "star": "", "tree": "", "random": ":0", "scale-free": ":0"}
 COLUMNS = (
@@ -71,8 +75,12 @@ def up(
         typer.Option(metavar="P", help="Ports from here on, two a broker. Else any free ones."),
     ] = None,
     optimise: Annotated[
-        Literal["grape", "pop"] | None,
-        typer.Option(help="Publishers move to where their subscribers are."),
+        list[str] | None,
+        typer.Option(
+            metavar="|".join(OPTIMISERS),
+            help="Who rearranges it by the traffic. May be repeated. They are all there: `roost optimise`"
+            " turns them on and off later, too.",
+        ),
     ] = None,
     goal: Annotated[
         str | None,
@@ -82,7 +90,7 @@ def up(
         ),
     ] = None,
     observe: Annotated[
-        bool, typer.Option("--observe", help="It only says what it would do: `roost decisions`.")
+        bool, typer.Option("--observe", help="They only say what they would do: `roost decisions`.")
     ] = False,
     module: ModuleOption = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -91,7 +99,7 @@ def up(
     from roost.runtime.federation import start
 
     overlay = overlay_of(topology, brokers)
-    relocation = relocation_of(optimise, goal, observe=observe)
+    optimisers = optimisers_of(optimise or [], goal, observe=observe)
     if sys.stderr.isatty():
         print(f"starting {len(overlay.brokers)} brokers ...", file=sys.stderr)
     federation = start(
@@ -101,7 +109,7 @@ def up(
         title=topology,
         durable=durable,
         base_port=base_port,
-        relocation=relocation,
+        optimisers=optimisers,
         modules=modules_of(module or []),
     )
     if json_:
@@ -168,32 +176,44 @@ def overlay_of_workload(path: Path) -> Topology:
     return overlay
 
 
-# --- which optimiser --------------------------------------------------------------------------------
+# --- which optimisers -------------------------------------------------------------------------------
 
 _goal = re.compile(r"(delay|load)([0-9]{1,3})", re.ASCII).fullmatch
 
 
-def relocation_of(algorithm: str | None, goal: str | None, *, observe: bool) -> dict[str, object]:
-    """The table [relocation] that the command line asks for; empty if for none."""
-    if algorithm is None:
-        for option, given in (("--goal", goal is not None), ("--observe", observe)):
-            if given:
-                raise UserError(f"{option} goes with --optimise grape, which is not there")
-        return {}
-    table: dict[str, object] = {
-        "mode": "observing" if observe else "acting",
-        "algorithm": algorithm,
+def optimisers_of(
+    names: Sequence[str], goal: str | None, *, observe: bool
+) -> dict[str, dict[str, object]]:
+    """The tables of settings that the command line asks for; none if for no optimiser."""
+    from roost.runtime.tables import RELOCATING
+
+    for name in names:
+        if name not in OPTIMISERS:
+            raise UserError(
+                f"--optimise {name}; expected {' or '.join(OPTIMISERS)}; --module is for those of others"
+            )
+    for option, given in (("--goal", goal is not None), ("--observe", observe)):
+        if given and not names:
+            raise UserError(f"{option} goes with --optimise, which is not there")
+    mode = "observing" if observe else "acting"
+    tables: dict[str, dict[str, object]] = {
+        name: {"mode": mode} for name in names if name not in RELOCATING
     }
+    relocating = [name for name in RELOCATING if name in names]
+    if relocating:
+        algorithm = relocating[0] if len(relocating) == 1 else "both"
+        tables["relocation"] = {"mode": mode, "algorithm": algorithm}
     if goal is None:
-        return table
-    if algorithm != "grape":
-        raise UserError(f"--goal {goal}: POP has no goal; expected --optimise grape")
+        return tables
+    if "grape" not in names:
+        raise UserError(f"--goal {goal} is GRAPE's; expected --optimise grape")
     found = _goal(goal)
     if found is None or int(found[2]) > 100:
         raise UserError(
             f"--goal {goal}; expected delay or load with 0 to 100 (%): load100, delay75"
         )
-    return table | {"priority": found[1], "weight": float(found[2])}
+    tables["relocation"] |= {"priority": found[1], "weight": float(found[2])}
+    return tables
 
 
 # --- what there is now ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -17,11 +17,17 @@ from msgspec import inspect as types
 
 from roost.broker.config import BrokerConfig, BrokerSettings, Leases, UserQuotas
 from roost.broker.machines import kind_of
-from roost.broker.registry import make_module, parse_order
+from roost.broker.registry import make_module, module_class, parse_order
 from roost.broker.routers import check_router
 from roost.errors import UserError
 from roost.language.literals import abbreviate
-from roost.runtime.tables import ServerConfig
+from roost.runtime.tables import (
+    MODULE_TABLES,
+    TABLES,
+    ModuleTable,
+    ServerConfig,
+    table_of_module,
+)
 from roost.runtime.toml_file import (
     TomlFile,
     expected,
@@ -101,11 +107,13 @@ def address_of(text: str) -> tuple[str, int]:
 
 def check_config(server: ServerConfig) -> None:
     """For settings that did not come from a file alone; UserError says what will not do."""
-    for table in msgspec.structs.fields(ServerConfig):
-        for field in msgspec.structs.fields(table.type):
-            value = getattr(getattr(server, table.name), field.name)
+    tables: dict[str, Struct | None] = {name: getattr(server, name) for name in TABLES}
+    tables |= {name: table.settings for name, table in server.modules.items()}
+    for name, table in tables.items():
+        for field in msgspec.structs.fields(table) if table is not None else ():
+            value = getattr(table, field.name)
             if objection := objection_to_value(value, field.type):
-                raise UserError(f"[{table.name}] {field.name} {objection}")
+                raise UserError(f"[{name}] {field.name} {objection}")
     for (name, *_), what in objections(server):
         raise UserError(f"[{name}] {what}")
 
@@ -130,9 +138,13 @@ def objections(server: ServerConfig) -> Iterator[tuple[tuple[str, ...], str]]:
             yield ("optimisers", "modules"), what
     for reference, words in server.optimisers.modules.items():
         try:
-            make_module(parse_order(reference, words.split()))
+            name = make_module(parse_order(reference, words.split())).name
         except UserError as error:
             yield ("optimisers", "modules", reference), str(error)
+            continue
+        if name in server.modules:
+            what = f"there is a table [{name}], too; expected one of them"
+            yield ("optimisers", "modules", reference), f"modules: {reference} is there, and {what}"
     for name, address in server.links.neighbours.items():
         place = ("links", "neighbours", name)
         if name in ("", broker.name):
@@ -179,16 +191,30 @@ def read_config(path: Path | None) -> ServerConfig:
 
 def config_of(file: TomlFile, folder: Path) -> ServerConfig:
     """The settings that a text says; paths in it are relative to the folder."""
-    tables = {field.name: field.type for field in msgspec.structs.fields(ServerConfig)}
-    read = {}
+    kinds = {field.name: field.type for field in msgspec.structs.fields(ServerConfig)}
+    tables = {name: kinds[name] for name in TABLES}
+    read, modules = {}, {}
     for name in file.tree:
-        if name not in tables:
+        if name in MODULE_TABLES:
+            modules[name] = _module_table(file, name, folder)
+        elif name not in tables:
             _refuse_table(file, name, tables)
-        read[name] = read_table(file, (name,), tables[name], folder)
-    server = ServerConfig(**read)
+        else:
+            read[name] = read_table(file, (name,), tables[name], folder)
+    said = {name: table for name, table in modules.items() if table != ModuleTable()}
+    server = ServerConfig(**read, modules=said)
     for place, what in objections(server):
         file.refuse(place, f"[{place[0]}] {what}")
     return server
+
+
+def _module_table(file: TomlFile, name: str, folder: Path) -> ModuleTable:
+    """The table of a module, which is looked for only now that there is one."""
+    read: Any = read_table(file, (name,), table_of_module(name), folder)
+    config = module_class(name).Config
+    if config is None or (settings := _part(config, read)) == config():
+        return ModuleTable(mode=read.mode)
+    return ModuleTable(mode=read.mode, settings=settings)
 
 
 def _refuse_table(file: TomlFile, name: str, tables: Mapping[str, type[Struct]]) -> NoReturn:
@@ -199,7 +225,9 @@ def _refuse_table(file: TomlFile, name: str, tables: Mapping[str, type[Struct]])
             (name,), f"{abbreviate(name)} stands outside of a table; expected it in {where}"
         )
     raise file.refusal(
-        (name,), f"there is no table [{abbreviate(name)}]; {instead(name, tables, '[{}]')}"
+        (name,),
+        f"there is no table [{abbreviate(name)}];"
+        f" {instead(name, (*tables, *MODULE_TABLES), '[{}]')}",
     )
 
 
@@ -213,16 +241,18 @@ def documented() -> str:
     """The defaults as a file, with what each setting is for; `read_config` gives them back."""
     lines = list(_comment(HEADER))
     default = ServerConfig()
-    for table in msgspec.structs.fields(ServerConfig):
-        kind: type[Struct] = table.type
-        lines += ["", *_comment((kind.__doc__ or "").strip()), f"[{table.name}]"]
-        for field in own_first(kind):
+    tables: dict[str, Struct] = {name: getattr(default, name) for name in TABLES}
+    tables |= {name: table_of_module(name)() for name in MODULE_TABLES}
+    for name, table in tables.items():
+        about = " ".join((type(table).__doc__ or "").split())
+        lines += ["", *_comment(about), f"[{name}]"]
+        for field in own_first(type(table)):
             info = types.type_info(field.type)
-            assert isinstance(info, types.Metadata)
+            assert isinstance(info, types.Metadata), f"[{name}] {field.name} has no reason"
             said = (info.extra_json_schema or {})["description"]
             if isinstance(info.type, types.LiteralType):
                 said = f"{said} Either {expected(info.type)}."
-            value = getattr(getattr(default, table.name), field.name)
+            value = getattr(table, field.name)
             lines += ["", *_comment(said), f"{field.name} = {toml_value(value)}"]
     return "".join(f"{line}\n" for line in lines)
 

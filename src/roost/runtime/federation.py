@@ -35,7 +35,7 @@ from msgspec import Struct
 from roost.errors import UserError
 from roost.runtime import broker_process, processes
 from roost.runtime.admin_client import AdminError, ask_all
-from roost.runtime.broker_process import write_settings
+from roost.runtime.broker_process import Tables, write_settings
 from roost.runtime.processes import Ending, Process
 
 DEFAULT_STATE = Path(".roost")
@@ -99,12 +99,12 @@ def start(
     title: str = "",
     durable: bool = False,
     base_port: int | None = None,
-    relocation: Mapping[str, object] | None = None,
+    optimisers: Tables | None = None,
     modules: Mapping[str, str] | None = None,
 ) -> Federation:
     """Start these brokers, and return when all of them are well and linked. Else none is left running.
 
-    `relocation` is that table of their settings, the same for all, and `modules` those of `[optimisers]`.
+    `optimisers` are tables of their settings, the same for all, and `modules` those of `[optimisers]`.
     """
     if not 1 <= len(brokers) <= BROKERS_MAX:
         raise UserError(f"{len(brokers):,} brokers; expected 1 to {BROKERS_MAX}, each is a process")
@@ -118,7 +118,7 @@ def start(
             )
         (state / RECORD).unlink(missing_ok=True)
         federation = _planned(brokers, links, title, durable, base_port)
-        _write_configs(state, federation, relocation or {}, modules or {})
+        _write_configs(state, federation, optimisers or {}, modules or {})
         try:
             federation = _started(state, federation)
             _wait_until_linked(state, federation)
@@ -205,7 +205,7 @@ def _first_outgoing_port() -> int:
 def _write_configs(
     state: Path,
     federation: Federation,
-    relocation: Mapping[str, object],
+    optimisers: Tables,
     modules: Mapping[str, str],
 ) -> None:
     neighbours = _neighbours(federation)
@@ -224,8 +224,8 @@ def _write_configs(
             "admin": {"host": member.host, "port": member.admin_port},
             # Whoever started it may have traces where it was started: `roost trace on traces`.
             "trace": {"allowed": [str(Path.cwd())]},
-            "relocation": relocation,
             "optimisers": {"modules": modules} if modules else {},
+            **optimisers,
         }
         remark = "Written by `roost up`, which writes it anew each time."
         write_settings(state / member.config, tables, remark)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -16,10 +16,16 @@ from msgspec import Struct
 from roost.broker.commands import Decision, Record
 from roost.broker.events import ModuleSwitched
 from roost.broker.module import Module, ModuleState
-from roost.broker.registry import make_module, parse_order
+from roost.broker.registry import ModuleOrder, make_module, module_class, parse_order
 from roost.relocation import Goal, Grape, GrapeConfig, Pop, PopConfig, Terms
 from roost.runtime.shell import Shell
-from roost.runtime.tables import OptimisersTable, RelocationTable
+from roost.runtime.tables import (
+    MODULE_TABLES,
+    RELOCATING,
+    ModuleTable,
+    RelocationTable,
+    ServerConfig,
+)
 
 DECISIONS_KEPT = 1_000
 
@@ -34,48 +40,17 @@ class Decided(Struct, frozen=True):
 class Optimisers:
     """Those of one broker; of a machine that is none, not `any_`."""
 
-    def __init__(
-        self, settings: RelocationTable, others: OptimisersTable, *, any_: bool = True
-    ) -> None:
-        terms = Terms(
-            horizon_s=settings.horizon_s,
-            margin=settings.margin,
-            share_min=settings.share_min,
-            rest_s=settings.rest_s,
-        )
-        goal = Goal(settings.priority, settings.weight)
-        orders = [parse_order(*order) for order in _worded(others)]
-        found = [make_module(order) for order in orders]
-        self._states = {
-            module.name: order.state for module, order in zip(found, orders, strict=True)
-        }
-        self.modules: Sequence[Module] = (
-            Grape(
-                GrapeConfig(
-                    goal=goal,
-                    session=settings.session,
-                    memory=settings.memory,
-                    terms=terms,
-                    subscribers=settings.subscribers,
-                )
-            ),
-            Pop(PopConfig(traces=settings.session, terms=terms)),
-            *found,
-        )
-        if not any_:
-            self.modules = ()
-        self._settings = settings
+    def __init__(self, config: ServerConfig, *, any_: bool = True) -> None:
+        found = _found(config) if any_ else {}
+        self.modules: Sequence[Module] = [module for module, _ in found.values()]
+        self._initial = {name: state for name, (_, state) in found.items()}
         self.decisions: deque[Decided] = deque(maxlen=DECISIONS_KEPT)
         self.counts: Counter[tuple[str, str]] = Counter()  # of all decisions: (module, kind)
 
     def begin(self, shell: Shell) -> None:
         """Before the broker starts: which of them run, by the settings."""
-        for module in self.modules:
-            chosen = module.name == self._settings.algorithm
-            state = self._settings.mode if chosen else ModuleState.OFF.value
-            if module.name in self._states:
-                state = self._states[module.name].value
-            shell.handle(ModuleSwitched(module.name, state))
+        for name, state in self._initial.items():
+            self.switch(shell, name, state)
 
     def switch(self, shell: Shell, name: str, state: ModuleState) -> None:
         """Turn one of them off, to observing or to acting. Several may act: the arbiter sees to it."""
@@ -90,9 +65,41 @@ class Optimisers:
         self.counts[record.decision.module, record.decision.kind] += 1
 
 
-def _worded(table: OptimisersTable) -> Iterator[tuple[str, list[str]]]:
-    for reference, words in table.modules.items():
-        yield reference, words.split()
+def _found(config: ServerConfig) -> dict[str, tuple[Module, ModuleState]]:
+    """All of them by name, and how they begin: Roost's by their tables, unless `[optimisers]` names them."""
+    relocation = config.relocation
+    chosen = RELOCATING if relocation.algorithm == "both" else (relocation.algorithm,)
+    found: dict[str, tuple[Module, ModuleState]] = {}
+    for known in _relocating(relocation):
+        mode = relocation.mode if known.name in chosen else "off"
+        found[known.name] = (known, ModuleState(mode))
+    for name in MODULE_TABLES:
+        table, order = config.modules.get(name, ModuleTable()), ModuleOrder(name)
+        settings = table.settings
+        made = make_module(order) if settings is None else module_class(name)(settings)
+        found[name] = (made, ModuleState(table.mode))
+    for reference, words in config.optimisers.modules.items():
+        order = parse_order(reference, words.split())
+        module = make_module(order)
+        found[module.name] = (module, order.state)
+    return found
+
+
+def _relocating(table: RelocationTable) -> tuple[Grape, Pop]:
+    terms = Terms(
+        horizon_s=table.horizon_s,
+        margin=table.margin,
+        share_min=table.share_min,
+        rest_s=table.rest_s,
+    )
+    grape = GrapeConfig(
+        goal=Goal(table.priority, table.weight),
+        session=table.session,
+        memory=table.memory,
+        terms=terms,
+        subscribers=table.subscribers,
+    )
+    return Grape(grape), Pop(PopConfig(traces=table.session, terms=terms))
 
 
 def decided_dict(decided: Decided) -> dict[str, Any]:

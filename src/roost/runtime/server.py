@@ -141,7 +141,7 @@ class BrokerServer:
         self.recorder = Recorder(self.name, self.config.trace.rows_a_group)
         kind = kind_of(self.config.broker.machine)
         config = self.config
-        self.optimisers = Optimisers(config.relocation, config.optimisers, any_=kind.is_broker)
+        self.optimisers = Optimisers(config, any_=kind.is_broker)
         self.shell = Shell(
             kind.make(
                 broker_config(config, incarnation=secrets.token_hex(8)),

@@ -8,11 +8,14 @@ Everything has a default, with which a broker runs on this machine only.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, defstruct
 
 from roost.broker.config import BrokerSettings, Leases, StorePolicy, UserQuotas
+from roost.broker.registry import module_class
+from roost.built_in import BUILT_IN, MODULES
 from roost.optimising.worth import Terms
 from roost.relocation.grape_module import GrapeConfig
 from roost.settings import Count, Positive, Seconds, SomeSeconds, why
@@ -30,6 +33,10 @@ File = Annotated[str, Meta(extra={"file": True})]
 Folders = Annotated[tuple[str, ...], Meta(extra={"file": True})]
 # Never shown, in messages or elsewhere.
 Secret = Annotated[str, Meta(extra={"secret": True})]
+Mode = Annotated[
+    Literal["off", "observing", "acting"],
+    why("Observing: decisions are made and recorded, and nothing is changed."),
+]
 
 
 class Table(Struct, frozen=True, kw_only=True):
@@ -243,7 +250,10 @@ class TraceTable(Table, frozen=True, kw_only=True):
 
 
 class OptimisersTable(Table, Leases, frozen=True, kw_only=True):
-    """Modules of your own, or of packages that you have installed."""
+    """Modules of your own, or of packages that you have installed.
+
+    One of Roost's that is named here, too, is as it says here, and not as in a table of its own.
+    """
 
     modules: Annotated[
         dict[str, str],
@@ -274,12 +284,9 @@ class LogTable(Table, frozen=True, kw_only=True):
 class RelocationTable(Table, frozen=True, kw_only=True):
     """Clients move to where their messages go. The same in the whole federation."""
 
-    mode: Annotated[
-        Literal["off", "observing", "acting"],
-        why("Observing: decisions are made and recorded, and nobody is moved."),
-    ] = "off"
+    mode: Mode = "off"
     algorithm: Annotated[
-        Literal["grape", "pop"],
+        Literal["grape", "pop", "both"],
         why("GRAPE looks at all brokers, with a goal; POP goes from one to the next."),
     ] = "grape"
     priority: Annotated[
@@ -307,6 +314,31 @@ class RelocationTable(Table, frozen=True, kw_only=True):
     rest_s: Annotated[Seconds, why("How long a client stays after a move.")] = Terms().rest_s
 
 
+# Modules of Roost's that have [relocation] in common; each of the others has a table of its own name.
+RELOCATING = ("grape", "pop")
+MODULE_TABLES = tuple(name for name in BUILT_IN[MODULES] if name not in RELOCATING)
+
+
+class ModuleTable(Table, frozen=True, kw_only=True):
+    """What the table of a module says: what it is to do, and its settings, None for the defaults."""
+
+    mode: Mode = "off"
+    settings: Struct | None = None
+
+
+def table_of_module(name: str) -> type[Struct]:
+    """The table of one of `MODULE_TABLES`: `mode`, and what the module itself has declared (`Config`)."""
+    config = module_class(name).Config
+    return defstruct(
+        f"{name}Table",
+        [("mode", Mode, "off")],
+        bases=(Table,) if config is None else (Table, config),
+        namespace={"__doc__": config and config.__doc__},
+        frozen=True,
+        kw_only=True,
+    )
+
+
 class ServerConfig(Struct, frozen=True, kw_only=True):
     """All of it."""
 
@@ -322,3 +354,9 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     relocation: RelocationTable = RelocationTable()
     optimisers: OptimisersTable = OptimisersTable()
     log: LogTable = LogTable()
+    # By the name of the table; what is as by default is not there.
+    modules: Mapping[str, ModuleTable] = {}
+
+
+# The tables that are there whatever modules there are.
+TABLES = tuple(name for name in ServerConfig.__struct_fields__ if name != "modules")

@@ -146,7 +146,10 @@ def read_table(file: TomlFile, path: tuple[str, ...], kind: type[S], folder: Pat
             paths = tuple(str(folder / each) for each in (converted if several else (converted,)))
             converted = paths if several else paths[0]
         read[name] = converted
-    return kind(**read)
+    try:
+        return kind(**read)
+    except UserError as error:  # what it has does not go together
+        raise file.refusal(path, f"{title} {error}") from None
 
 
 def objection_to_value(value: object, wanted: Any) -> str:

@@ -13,12 +13,12 @@ from roost.broker.registry import ModuleOrder
 from roost.broker.routers import check_router
 from roost.errors import UserError
 from roost.settings import Count, Positive, Seconds
+from roost.simulation.optimisers import check_optimiser
 from roost.wire.limits import Limits
 
 # What a value may be. `msgspec` checks it where text is converted; that it is finite, `settings_with`.
 FromZero = Annotated[float, Meta(ge=0)]
 AboveZero = Annotated[float, Meta(gt=0)]
-Optimiser = Annotated[str, Meta(pattern="^(none|pop|grape-(load|delay)(100|[1-9]?[0-9]))$")]
 PayloadBytes = Annotated[int, Meta(ge=0, le=Limits().payload_bytes_max)]
 
 
@@ -53,8 +53,9 @@ class Settings(FederationSettings, frozen=True, kw_only=True):
     unadvertising_s_mhz: FromZero = 0.0
     # How often the load indices of a broker are taken.
     load_period_s: AboveZero = 10.0
-    # Who moves clients: none, pop, or grape with its goal, as grape-load100 or grape-delay25 (000).
-    optimiser: Optimiser = "none"
+    # Who rearranges things: none, pop, or grape with its goal, as grape-load100 or grape-delay25 (000); or
+    # another module of Roost's by its name, with its defaults. Several, or with settings: see `modules`.
+    optimiser: str = "none"
     # Publications of a publisher that are traced before it is decided for.
     traces: Positive = 100
     # Whether grape moves subscribers, too.
@@ -63,7 +64,7 @@ class Settings(FederationSettings, frozen=True, kw_only=True):
     moves_must_pay: bool = True
     # How long nobody moves a client that was moved, whoever wants to. None: as in the papers.
     rest_s: Seconds = 0.0
-    # Modules of one's own, in every broker: `T federation optimiser ...` says them.
+    # Modules in every broker, those of one's own among them: `T federation optimiser ...` says them.
     modules: tuple[ModuleOrder, ...] = ()
 
 
@@ -80,6 +81,8 @@ def settings_with(settings: Settings, key: str, value: str) -> Settings:
         raise UserError(f"setting {key}: {value!r} will not do: Expected a finite number")
     if key == "routing":
         check_router(str(converted))  # or it says what there is
+    if key == "optimiser":
+        check_optimiser(str(converted))
     return msgspec.structs.replace(settings, **{key: converted})
 
 

@@ -30,9 +30,10 @@ class Set(Statement, frozen=True):
 
 
 class UseOptimiser(Statement, frozen=True):
-    """`0.0 federation optimiser roost.relocation:Pop observing traces=50`: a module in every broker.
+    """`0.0 federation optimiser pop observing traces=50`: a module in every broker.
 
-    Behind its class, or what its package calls it, stand its state and its settings, if it has any.
+    Behind its class (`my_package.crowd:Crowd`), or what its package calls it, stand its state and its
+    settings, if it has any.
     """
 
     reference: str
