@@ -235,6 +235,21 @@ def test_who_publishes_here() -> None:
     assert federation.witnesses["B2"].around.publishers() == {}
 
 
+def test_what_neighbours_have_asked_for() -> None:
+    federation = Witnessed()
+    federation.client("pub", "B1")
+    federation.advertise("pub", "a > 0")
+    federation.client("sub", "B3")
+    federation.subscribe("sub", "a > 5")
+    federation.subscribe("sub", "a > 7")
+    federation.settle()
+    around = federation.witnesses["B2"].around
+    found = {id_: str(s) for id_, s in around.subscriptions_from("B3").items()}
+    assert found == {"sub/1": "a > 5"}  # which covers the other
+    assert around.subscriptions_from("B1") == {}
+    assert around.subscriptions_from("B9") == {}
+
+
 def covering_set(federation: Witnessed, broker: str) -> dict[str, str]:
     found = federation.witnesses[broker].around.covering_set()
     return {id_: str(subscription) for id_, subscription in found.items()}

@@ -238,6 +238,44 @@ class Restless(Module):
         self.outcomes.append(objection)
 
 
+class Twice(Restless):
+    """B1 wants two of its neighbours behind a third at the same moment, which is one too many."""
+
+    name = "twice"
+
+    def timer(self, name: str, now: float) -> None:  # noqa: ARG002
+        around = self.around
+        if around.broker == "B1":
+            for mover in ("B0", "B3"):
+                link = link_between("B1", mover)
+                wanted = around.propose(
+                    "rewiring", "rewire", link, "B2", subjects=[link], evidence={}, predicted={}
+                )
+                assert wanted is not None
+                self.objections.append(around.rewire(mover, "B2", wanted))
+
+
+def test_what_can_not_begin_gives_its_lease_back_at_once() -> None:
+    parsed = parse_workload(workload(), "rewiring", Path())
+    modules: dict[str, Twice] = {}
+    decisions: list[Record] = []
+
+    def make(broker: str) -> list[Module]:
+        modules[broker] = Twice()
+        return [modules[broker]]
+
+    world = World(parsed.settings, parsed.statements, modules=make)
+    world.decided = lambda _, record: decisions.append(record)  # type: ignore[method-assign, assignment]
+    run(world, UNTIL_S)
+    busy = "B1 is being rewired: B1 - B0 - B2"
+    assert modules["B1"].objections == ["", busy]
+    assert modules["B1"].outcomes == [busy, ""]
+    abandoned = [r.decision for r in decisions if r.decision.kind == "abandoned"]
+    assert [(d.subject, d.evidence["why"], d.evidence["took_s"]) for d in abandoned] == [
+        ("B1 - B3", busy, 0.0)
+    ]
+
+
 def test_an_optimiser_moves_links_and_they_rest() -> None:
     """After a move the link rests at its new ends: it is not moved back before that is over (`rest_s`)."""
     text = workload("0.0 federation set rest_s 3")

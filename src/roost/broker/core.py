@@ -281,7 +281,10 @@ class Broker:
         self.requests.redirect(client, address, cause)
 
     def _rewire(self, mover: str, anchor: str, cause: str, urgency: str) -> str:
-        return self.rewirings.begin(mover, anchor, cause, urgency)
+        objection = self.rewirings.begin(mover, anchor, cause, urgency)
+        if objection:
+            self.modules.rewired(mover, anchor, objection)
+        return objection
 
     def _set_greedy(self, links: Sequence[Link]) -> None:
         self.router.greedy = links

@@ -94,6 +94,9 @@ class Surroundings(Protocol):
     def clients(self) -> Mapping[str, Mapping[str, Subscription]]:
         """The clients here, and their subscriptions."""
 
+    def subscriptions_from(self, neighbour: str) -> Mapping[str, Subscription]:
+        """What a neighbour has asked for: for those behind it, so far as nothing covers it."""
+
     def publishers(self) -> Mapping[str, Mapping[str, Advertisement]]:
         """Those of them that have advertised, and what."""
 
@@ -165,7 +168,8 @@ class Surroundings(Protocol):
     def rewire(self, mover: str, anchor: str, cause: str) -> str:
         """Have one neighbour become another's (`rewiring`); the link to it has to be leased.
 
-        What speaks against it here, or "". What becomes of it is recorded, and told by `Module.rewired`.
+        What speaks against it here, or "". What becomes of it is recorded, and told by `Module.rewired`, at
+        once if something does.
         """
 
 

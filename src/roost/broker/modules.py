@@ -104,11 +104,12 @@ class ModuleHost:
     def clients(self) -> Mapping[str, Mapping[str, Subscription]]:
         found: dict[str, dict[str, Subscription]] = {}
         for session in self._at.sessions.values():
-            of_client = found.setdefault(session.client, {})
-            for entry in session.subscriptions.values():
-                assert isinstance(entry.interest, Subscription)
-                of_client[entry.id] = entry.interest
+            found.setdefault(session.client, {}).update(_subscriptions(session))
         return found
+
+    def subscriptions_from(self, neighbour: str) -> Mapping[str, Subscription]:
+        link = self._at.links.get(neighbour)
+        return _subscriptions(link) if link is not None else {}
 
     def publishers(self) -> Mapping[str, Mapping[str, Advertisement]]:
         found: dict[str, dict[str, Advertisement]] = {}
@@ -292,6 +293,14 @@ class ModuleHost:
 
     def _id(self, name: str) -> str:
         return f"{self._name}/{self.module.name}/{name}"
+
+
+def _subscriptions(hop: Hop) -> dict[str, Subscription]:
+    found = {}
+    for entry in hop.subscriptions.values():
+        assert isinstance(entry.interest, Subscription)
+        found[entry.id] = entry.interest
+    return found
 
 
 class Modules:
