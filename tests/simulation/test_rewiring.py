@@ -276,6 +276,28 @@ def test_what_can_not_begin_gives_its_lease_back_at_once() -> None:
     ]
 
 
+def test_a_mover_that_is_quicker_than_the_word_that_it_is_over() -> None:
+    """It has closed its end of the old link before the middle hears of the anchor that all is done."""
+    slow = workload(links="B0 B1,B1 B2,B1 B3").replace("link add B1 B2 10", "link add B1 B2 40")
+    text = slow.replace("link_latency_ms 10", "link_latency_ms 0")
+    parsed = parse_workload(text + "\n0.0 federation set rest_s 60", "rewiring", Path())
+    modules: dict[str, Restless] = {}
+    decisions: list[Record] = []
+
+    def make(broker: str) -> list[Module]:
+        modules[broker] = Restless()
+        return [modules[broker]]
+
+    world = World(parsed.settings, parsed.statements, modules=make)
+    world.decided = lambda _, record: decisions.append(record)  # type: ignore[method-assign, assignment]
+    run(world, UNTIL_S)
+    assert check(world, rested=rest(world), must_rest=True).clean
+    assert world.rewirings == 1
+    assert modules["B1"].outcomes == [""]
+    kinds = Counter(record.decision.kind for record in decisions)
+    assert (kinds["rewire"], kinds["carried out"]) == (1, 1)
+
+
 def test_an_optimiser_moves_links_and_they_rest() -> None:
     """After a move the link rests at its new ends: it is not moved back before that is over (`rest_s`)."""
     text = workload("0.0 federation set rest_s 3")

@@ -106,11 +106,25 @@ class Middle(Party):
             self.say("anchor", "done", behind=True)
 
     def _is_over(self, _: Rewire) -> None:
+        self._finish()
+
+    def ended(self, link: Link) -> bool:
+        """The mover has closed its end before we have heard that it may."""
+        if self.plan.stage != "done" or link.name != self.name("mover"):
+            return False
+        self._finish()
+        return True
+
+    def _finish(self) -> None:
         self._certain()
         self.over("")
         self.close(self.link("mover"))
 
     # --- what goes wrong --------------------------------------------------------------------------------
+
+    def removed(self, link: Link) -> None:
+        self.over(f"the link to {link.name} has been ended")
+        super().removed(link)
 
     def _refused_by_mover(self, message: Rewire) -> None:
         self.ground.report("rewiring refused", self.name("mover"), " ".join(message.about))

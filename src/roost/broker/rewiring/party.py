@@ -117,6 +117,14 @@ class Party:
     def turned_away(self, link: Link) -> None:
         """The neighbour that was dialled says that we are none."""
 
+    def removed(self, link: Link) -> None:  # noqa: ARG002
+        """Somebody else has ended a link of the three: so is this."""
+        self.end()
+
+    def ended(self, link: Link) -> bool:  # noqa: ARG002
+        """The other end of a link that is to go has gone: whether that is the end of it all."""
+        return False
+
     def timer(self) -> None:
         """It takes long."""
 

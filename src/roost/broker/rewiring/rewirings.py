@@ -208,18 +208,18 @@ class Rewirings:
         return Rewire("", "ended", brokers, "it has moved", behind=True)
 
     def removed(self, link: Link) -> None:
-        """Somebody else has ended a link: so is whatever it is part of."""
+        """A link is no more."""
         party = self._part_in(link)
         if party is not None:
-            party.end()
+            party.removed(link)
 
     def turned_away(self, link: Link) -> None:
         """The neighbour that was dialled says that we are none."""
-        if link.closing and link.standby:
-            self._ground.linked.remove(link, "it has ended the link")
-            return
         party = self._part_in(link)
-        if party is not None:
+        if link.closing and link.standby:
+            if party is None or not party.ended(link):
+                self._ground.linked.remove(link, "it has ended the link")
+        elif party is not None:
             party.turned_away(link)
         elif link.withheld:
             self._return_from(link)
