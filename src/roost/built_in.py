@@ -15,5 +15,6 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
     MODULES: {
         "grape": "roost.relocation:Grape",
         "pop": "roost.relocation:Pop",
+        "overlay": "roost.overlay.organising:SelfOrganising",
     },
 }

@@ -1,0 +1,93 @@
+"""From visits of publications to the counters of a training (`roost.overlay.rewiring.counters`).
+
+Roost's counters are kept whatever the variant is: they are cheap, and whatever is decided, they say what it
+saves. The paper's are by subscription, and want each event matched once more (`Module.wants_behind`). A
+subscription is known by its text: two subscribers who ask for the same are one. Those that come from the side
+that a message came from are not among them, as nobody here matches them against it; by topic that makes no
+difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from roost.broker.module import Surroundings, Visit
+from roost.overlay.rewiring.counters import LOCAL, Passages, Rewiring, Training
+
+# Subscriptions whose text is at hand; all are forgotten at once.
+TEXTS_MAX = 100_000
+
+
+class Counting:
+    """What has passed a broker since the training began."""
+
+    def __init__(self, around: Surroundings, *, by_subscription: bool) -> None:
+        self._around = around
+        self.passages = Passages()
+        self.training = Training() if by_subscription else None
+        self._texts: dict[str, str] = {}  # by the id of a subscription
+
+    @property
+    def messages(self) -> int:
+        return self.passages.messages
+
+    def reset(self) -> None:
+        """A new training begins."""
+        self.passages.reset()
+        if self.training is not None:
+            self.training.reset()
+        if len(self._texts) > TEXTS_MAX:
+            self._texts.clear()
+
+    def passed(self, visit: Visit) -> None:
+        """A publication of a client has been routed."""
+        source = LOCAL if visit.from_client else visit.source
+        deliveries = {name: len(visit.behind.get(name, ())) or 1 for name in visit.neighbours}
+        if visit.matches:
+            deliveries[LOCAL] = len(visit.matches)
+        self.passages.passed(source, deliveries)
+        if self.training is not None:
+            self.training.passed(source, deliveries, dict.fromkeys(self._matched(visit)))
+
+    def _matched(self, visit: Visit) -> Iterator[str]:
+        for client, ids in visit.matches.items():
+            for id_ in ids:
+                yield self._text(id_) or self._learnt(id_, self._around.clients().get(client, {}))
+        for neighbour, behind in visit.behind.items():
+            for id_ in behind:
+                found = self._text(id_)
+                yield found or self._learnt(id_, self._around.subscriptions_from(neighbour))
+
+    def _text(self, id_: str) -> str:
+        return self._texts.get(id_, "")
+
+    def _learnt(self, id_: str, subscriptions: Mapping[str, object]) -> str:
+        """What is there now; what has gone meanwhile is known by its id."""
+        self._texts |= {known: str(subscription) for known, subscription in subscriptions.items()}
+        return self._texts.setdefault(id_, id_)
+
+
+def crossings(passages: Passages, rewiring: Rewiring) -> tuple[int, int]:
+    """Of a rewiring, the messages that passed the links of its three brokers, and how often they did.
+
+    The messages are the same ones afterwards, whichever links they take: all of them pass the anchor.
+    """
+    pair = {rewiring.mover, rewiring.anchor}
+    messages = total = 0
+    for (source, destinations), count in passages.kinds.items():
+        times = (source in pair) + len(destinations & pair)
+        if times:
+            messages += count
+            total += times * count
+    return messages, total
+
+
+def by_side(passages: Passages) -> tuple[dict[str, int], dict[str, int]]:
+    """Messages from and to each side, by its name; the clients here are L."""
+    come: dict[str, int] = {}
+    gone: dict[str, int] = {}
+    for (source, destinations), count in passages.kinds.items():
+        come[source or "L"] = come.get(source or "L", 0) + count
+        for side in sorted(destinations):
+            gone[side or "L"] = gone.get(side or "L", 0) + count
+    return dict(sorted(come.items())), dict(sorted(gone.items()))

@@ -1,0 +1,276 @@
+"""Self-organisation on-line: a broker trains, decides, and has a link moved (002 section 4.1, figure 1).
+
+    training   counts what passes     so many messages, or so long -> decides
+    asking     the anchor has room?   yes -> proposes, and has it moved      no, or no answer -> decides again
+    moving     `broker.rewiring`      moved -> training      not -> decides again
+
+Only what passes in a training is counted. To decide again is to take the next best, without what has been
+refused since; if nothing is left that is good enough, a new training begins. Counters are reset when a link
+of this broker has moved, whoever wanted it, so of all three brokers. Elsewhere they are not: whatever moves
+there, this broker has the same brokers on each side as before.
+
+A neighbour whose module is off, or only observes, is no anchor: it does not say yes.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from msgspec import Struct
+
+from roost.broker.arbiter import link_between
+from roost.broker.module import Module, Surroundings, Visit
+from roost.overlay.organising.counting import Counting, crossings
+from roost.overlay.organising.deciding import Trained, choose, evidence_of, predicted_of, repays
+from roost.overlay.organising.notes import (
+    Rewarded,
+    RoomAnswer,
+    RoomRequest,
+    RoomReturned,
+    body_of,
+    read_overlay_note,
+)
+from roost.overlay.organising.outcomes import Outcomes
+from roost.overlay.organising.settings import OverlaySettings
+from roost.overlay.rewiring.choosing import RewiringChoice
+from roost.overlay.rewiring.counters import Rewiring
+
+TRAINING, ASKING, MOVING = "training", "asking", "moving"
+# How long the anchor may take to answer, the three to move the link, and a promise holds.
+ANSWER_S, MOVE_S, PROMISE_S = 5.0, 60.0, 20.0
+# Rewirings that are tried after one training.
+ATTEMPTS_MAX = 4
+
+
+class Attempt(Struct):
+    """A rewiring that is being tried."""
+
+    number: int
+    rewiring: Rewiring
+    choice: RewiringChoice
+    trained: Trained
+    cause: str = ""  # once it is granted
+
+
+class SelfOrganising(Module):
+    """The overlay's self-organisation in one broker."""
+
+    name = "overlay"
+    Config = OverlaySettings
+    config: OverlaySettings
+
+    def __init__(self, config: OverlaySettings | None = None) -> None:
+        self.config = config or OverlaySettings()
+        self.wants_behind = self.config.variant == "paper" or self.config.delay_weight > 0
+        self._limits = self.config.limits()
+        self._around: Surroundings
+
+    def started(self, around: Surroundings, now: float) -> None:
+        self._around = around
+        self._random = Random(f"{self.config.seed}/{around.broker}")
+        self._counting = Counting(around, by_subscription=self.config.variant == "paper")
+        self._outcomes = Outcomes(around)
+        self._promised: dict[str, float] = {}  # movers that there is room for, until when
+        self._attempt: Attempt | None = None
+        self._attempts = 0  # of all trainings
+        self._neighbours = sorted(around.neighbours)
+        # Not all brokers decide at once.
+        self._train(now, first=self._random.uniform(0.5, 1.0))
+
+    # --- training -------------------------------------------------------------------------------------
+
+    def _train(self, now: float, first: float = 1.0) -> None:
+        """A new training begins."""
+        self._counting.reset()
+        self._since = self._over_at = now
+        self._objections: dict[Rewiring, str] = {}
+        self._attempt = None
+        self._messages_wanted = round(self.config.training_messages * first)
+        for name in (ASKING, MOVING):
+            self._around.cancel_timer(name)
+        if self.config.training_s:
+            self._around.set_timer(TRAINING, self.config.training_s * first)
+
+    def routed(self, visit: Visit, now: float) -> None:
+        self._outcomes.passed(visit, now)
+        if self._attempt is not None:
+            return
+        self._counting.passed(visit)
+        if 0 < self._messages_wanted <= self._counting.messages:
+            self._trained(now)
+
+    def neighbours_changed(self, now: float) -> None:
+        neighbours = sorted(self._around.neighbours)
+        if neighbours != self._neighbours:
+            self._neighbours = neighbours
+            for name in neighbours:
+                self._promised.pop(name, None)
+            self._outcomes.neighbours_are(neighbours)
+            if self._attempt is None or not self._attempt.cause:
+                self._train(now)
+
+    def timer(self, name: str, now: float) -> None:
+        attempt = self._attempt
+        if name == TRAINING and attempt is None:
+            self._trained(now)
+        elif name == ASKING and attempt is not None:
+            self._refused(f"{attempt.rewiring.anchor} does not answer", now)
+        elif name == MOVING:
+            self._train(now)
+
+    # --- the decision ---------------------------------------------------------------------------------
+
+    def _trained(self, now: float) -> None:
+        """The training is over."""
+        self._around.cancel_timer(TRAINING)
+        self._over_at = now
+        if len(self._neighbours) < 2 or not self._counting.messages:
+            self._train(now)
+        else:
+            self._decide(now)
+
+    def _decide(self, now: float) -> None:
+        """By what was counted, and without what was refused since."""
+        trained = Trained(
+            self._around.broker,
+            self._neighbours,
+            self._counting.passages,
+            self._counting.training,
+            self._over_at - self._since,
+        )
+        choice = choose(
+            trained, self.config, self.config.threshold, self._objection_to, self._random
+        )
+        if choice.rewiring is None:
+            self._stay(trained, choice, "nothing is good enough", now)
+            return
+        if self.config.variant == "roost":
+            found = repays(choice.utility, trained.seconds, self._entries(), self.config)
+            if not found.pays:
+                self._stay(trained, choice, found.reason, now)
+                return
+        self._attempts += 1
+        self._attempt = Attempt(self._attempts, choice.rewiring, choice, trained)
+        if self._around.acting:
+            request = RoomRequest(self._attempts, choice.rewiring.mover)
+            self._around.tell(choice.rewiring.anchor, body_of(request), "rewiring")
+            self._around.set_timer(ASKING, ANSWER_S)
+        else:
+            self._propose(now)
+
+    def _objection_to(self, rewiring: Rewiring) -> str:
+        return self._objections.get(rewiring, "") or self._limits.objection(rewiring, {})
+
+    def _entries(self) -> int:
+        """Subscriptions that may have to be told anew: on the safe side, all that are known here."""
+        around = self._around
+        local = sum(map(len, around.clients().values()))
+        return local + sum(len(around.subscriptions_from(name)) for name in self._neighbours)
+
+    def _stay(self, trained: Trained, choice: RewiringChoice, why: str, now: float) -> None:
+        evidence = {"why": why, **evidence_of(trained, self.config, choice)}
+        here = self._around.broker
+        self._around.decide("stay", here, here, evidence=evidence, predicted={})
+        self._train(now)
+
+    # --- the rewiring, at the middle ------------------------------------------------------------------
+
+    def _propose(self, now: float) -> None:
+        attempt = self._attempt
+        assert attempt is not None
+        around, choice, trained = self._around, attempt.choice, attempt.trained
+        mover, anchor = attempt.rewiring.mover, attempt.rewiring.anchor
+        link = link_between(around.broker, mover)
+        cause = around.propose(
+            "rewiring",
+            "rewire",
+            link,
+            anchor,
+            subjects=[link],
+            evidence=evidence_of(trained, self.config, choice),
+            predicted=predicted_of(trained, self.config, choice),
+        )
+        if cause is not None:
+            attempt.cause = cause
+            around.set_timer(MOVING, MOVE_S)
+            around.rewire(mover, anchor, cause)
+        elif around.acting:
+            self._give_room_back(attempt)
+            self._refused(f"the lease of {link} was refused", now)
+        else:
+            self._train(now)
+
+    def _refused(self, why: str, now: float) -> None:
+        """The next best, if there is one."""
+        attempt = self._attempt
+        assert attempt is not None
+        for name in (ASKING, MOVING):
+            self._around.cancel_timer(name)
+        self._attempt = None
+        self._objections[attempt.rewiring] = why
+        if len(self._objections) < ATTEMPTS_MAX and self._neighbours == attempt.trained.neighbours:
+            self._decide(now)
+        else:
+            self._train(now)
+
+    def _give_room_back(self, attempt: Attempt) -> None:
+        returned = RoomReturned(attempt.rewiring.mover)
+        self._around.tell(attempt.rewiring.anchor, body_of(returned), "rewiring")
+
+    def rewired(self, mover: str, anchor: str, objection: str, now: float) -> None:
+        attempt = self._attempt
+        if attempt is None or not attempt.cause or attempt.rewiring[1:] != (mover, anchor):
+            return  # somebody else wanted it
+        if objection:
+            self._give_room_back(attempt)
+            self._refused(objection, now)
+            return
+        promise = self._promise(attempt)
+        if promise.messages:
+            self._around.tell(anchor, body_of(promise), attempt.cause, behind=True)
+        self._train(now)
+
+    def _promise(self, attempt: Attempt) -> Rewarded:
+        trained = attempt.trained
+        messages, crossed = crossings(trained.passages, attempt.rewiring)
+        saves = predicted_of(trained, self.config, attempt.choice)["saves"]
+        return Rewarded(attempt.cause, attempt.rewiring.mover, messages, crossed, saves)
+
+    # --- what neighbours say --------------------------------------------------------------------------
+
+    def told(self, neighbour: str, body: bytes, now: float) -> None:
+        match read_overlay_note(neighbour, body):
+            case RoomRequest() as request:
+                objection = self._room_for(request.mover, neighbour, now)
+                answer = RoomAnswer(request.number, objection)
+                self._around.tell(neighbour, body_of(answer), "rewiring")
+            case RoomAnswer() as answer:
+                self._answered(neighbour, answer, now)
+            case RoomReturned() as returned:
+                self._promised.pop(returned.mover, None)
+            case Rewarded() as promise:
+                self._outcomes.watch(neighbour, promise, now)
+
+    def _room_for(self, mover: str, middle: str, now: float) -> str:
+        """Of the anchor: what speaks against another neighbour."""
+        here = self._around.broker
+        if not self._around.acting:
+            return f"{here} only observes"
+        self._promised = {name: until for name, until in self._promised.items() if until > now}
+        degree = len({*self._neighbours, *self._promised} - {mover})
+        objection = self._limits.objection(Rewiring(middle, mover, here), {here: degree})
+        if not objection:
+            self._promised[mover] = now + PROMISE_S
+        return objection
+
+    def _answered(self, anchor: str, answer: RoomAnswer, now: float) -> None:
+        attempt = self._attempt
+        if attempt is None or attempt.cause or attempt.number != answer.number:
+            return
+        if attempt.rewiring.anchor != anchor:
+            return
+        self._around.cancel_timer(ASKING)
+        if answer.objection:
+            self._refused(answer.objection, now)
+        else:
+            self._propose(now)
