@@ -11,6 +11,7 @@ from roost.broker.module import ModuleState
 from roost.broker.registry import make_module, module_class, parse_order
 from roost.built_in import BUILT_IN, MODULES
 from roost.errors import UserError
+from roost.overlay.organising import SelfOrganising
 from roost.relocation import Goal, Grape, Pop
 from roost.simulation.settings import Settings, settings_with
 from roost.simulation.world import World
@@ -54,16 +55,23 @@ def test_settings_that_will_not_do(words: str, message: str) -> None:
     assert message in str(refused.value)
 
 
+def test_lists_have_commas() -> None:
+    module = make_module(parse_order("overlay", ["edges=B3,B4", "pinned=B1--B2"]))
+    assert module.config.edges == ("B3", "B4")
+    assert module.config.pinned == ("B1--B2",)
+
+
 def test_a_name_that_nobody_offers() -> None:
     with pytest.raises(UserError, match=r"no package offers a module 'magic' \(there are: .*grape"):
         module_class("magic")
 
 
 def test_the_setting_of_a_workload() -> None:
-    for text in ("none", "pop", "grape-load100", "grape-delay0"):
+    for text in ("none", "pop", "overlay", "grape-load100", "grape-delay0"):
         assert settings_with(Settings(), "optimiser", text).optimiser == text
     for text in ("grape", "grape-load101", "grape-cost5", "pop-load100", "magic", ""):
         with pytest.raises(UserError, match=r"there is no optimiser .*; expected one of none, pop"):
             settings_with(Settings(), "optimiser", text)
-    world = World(settings_with(Settings(), "optimiser", "pop"), ())
-    assert [type(module) for module in world._modules("B0")] == [Pop]
+    for text, kind in (("pop", Pop), ("overlay", SelfOrganising)):
+        world = World(settings_with(Settings(), "optimiser", text), ())
+        assert [type(module) for module in world._modules("B0")] == [kind]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 import roost as roost_
+from roost.built_in import BUILT_IN, MODULES
 from roost.cli.up import optimisers_of
 from roost.client import Client
 from roost.errors import UserError
@@ -49,7 +50,8 @@ def test_what_would_be_done_and_why(roost: Roost, live: Live) -> None:
     assert ran.out.startswith("nothing has been decided yet")
     ran = roost("optimise", "grape", "observe", *live.options)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out == "".join(f"{url}: grape observing, pop off\n" for url in live.urls)
+    others = "".join(f", {name} off" for name in BUILT_IN[MODULES] if name != "grape")
+    assert ran.out == "".join(f"{url}: grape observing{others}\n" for url in live.urls)
 
     async def work() -> tuple[Client, Client]:
         feed, desk = await joined(live, 0, "feed"), await joined(live, 1, "desk")
@@ -134,6 +136,10 @@ def test_the_settings_of_a_federation() -> None:
             "priority": "load",
             "weight": 75.0,
         }
+    }
+    assert optimisers_of(["overlay", "pop"], None, observe=True) == {
+        "overlay": {"mode": "observing"},
+        "relocation": relocation,
     }
     both = {"mode": "acting", "algorithm": "both"}
     assert optimisers_of(["pop", "grape"], None, observe=False) == {"relocation": both}

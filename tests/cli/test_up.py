@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from roost.built_in import BUILT_IN, MODULES
 from roost.cli.up import overlay_of
 from roost.errors import UserError
 from roost.runtime import federation
@@ -51,7 +52,7 @@ def test_a_federation_from_start_to_end(roost: Roost, state: Path) -> None:
             zip(["B0", "B1", "B2"], pids, strict=True)
         )
         modules = [x["modules"] for x in ran.json["brokers"]]
-        assert modules == [{"grape": "observing", "pop": "off"}] * 3
+        assert modules == [dict.fromkeys(BUILT_IN[MODULES], "off") | {"grape": "observing"}] * 3
         assert 'priority = "load"\nweight = 100.0\n' in (state / "B0.toml").read_text()
         links = [x["links"] for x in ran.json["brokers"]]
         assert [list(each) for each in links] == [["B1"], ["B0", "B2"], ["B1"]]

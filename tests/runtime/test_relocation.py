@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import roost
+from roost.built_in import BUILT_IN, MODULES
 from roost.client import Client
 from roost.errors import UserError
 from roost.runtime.admin_client import AdminError, ask
@@ -24,6 +25,7 @@ from roost.runtime.tables import AdminTable, BrokerTable, LinksTable, Relocation
 
 HOST = "127.0.0.1"
 SESSION = 20
+ALL_OFF = dict.fromkeys(BUILT_IN[MODULES], "off")
 # The publisher begins at one end, and its subscribers are at the other.
 CHAIN = ("B0", "B1", "B2", "B3", "B4")
 FILTER = "class = 'STOCK'"
@@ -157,7 +159,7 @@ def test_observing_moves_nobody_and_acting_does() -> None:
 
             for server in servers.values():
                 answer = await told(server, "/module", {"module": "grape", "state": "acting"})
-                assert answer["modules"] == {"grape": "acting", "pop": "off"}
+                assert answer["modules"] == ALL_OFF | {"grape": "acting"}
             await flow.publish(2)
             await until(lambda: place(servers, flow.publisher) == one["choice"])
             await flow.publish(3)
@@ -178,10 +180,10 @@ def test_two_may_act_together() -> None:
     async def work() -> None:
         async with chain(RelocationTable()) as servers:
             server = servers["B0"]
-            assert server.status()["modules"] == {"grape": "off", "pop": "off"}
+            assert server.status()["modules"] == ALL_OFF
             for module, states in (
-                ("pop", {"grape": "off", "pop": "acting"}),
-                ("grape", {"grape": "acting", "pop": "acting"}),
+                ("pop", ALL_OFF | {"pop": "acting"}),
+                ("grape", ALL_OFF | {"grape": "acting", "pop": "acting"}),
             ):
                 answer = await told(server, "/module", {"module": module, "state": "acting"})
                 assert answer["modules"] == states

@@ -3,7 +3,8 @@
 A package offers one under its name in its own metadata, in the group `roost.modules`; those of Roost itself
 are in `roost.built_in`. An *order* says what is to become of one: its state, and settings of its own, as
 `acting limit=10`. Settings are those of its `Config`, a msgspec Struct, which is what it is made with; a
-module without one is made with nothing. What is in a struct within it has a dot: `goal.priority=load`.
+module without one is made with nothing. What is in a struct within it has a dot: `goal.priority=load`; a list
+has commas: `edges=B3,B4`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, inspect
 
 from roost.blame import blaming
 from roost.broker.module import Module, ModuleState
@@ -96,7 +97,8 @@ def settings_of(
             raise UserError(f"{what} has no settings; it was given some")
         return None
     fields = ", ".join(config.__struct_fields__)
-    plain: dict[str, str] = {}
+    lists = {f.name for f in msgspec.structs.fields(config) if _is_list(f.type)}
+    plain: dict[str, object] = {}
     within: dict[str, dict[str, str]] = {}
     for key, value in settings.items():
         name, dot, inner = key.partition(".")
@@ -105,9 +107,15 @@ def settings_of(
         if dot:
             within.setdefault(name, {})[inner] = value
         else:
-            plain[name] = value
+            plain[name] = value.split(",") if name in lists else value
     with blaming(what, config, f"it has {fields}"):
         try:
             return msgspec.convert({**within, **plain}, config, strict=False)
         except msgspec.ValidationError as error:
             raise UserError(str(error)) from None
+
+
+def _is_list(type_: object) -> bool:
+    info = inspect.type_info(type_)
+    plain = info.type if isinstance(info, inspect.Metadata) else info
+    return isinstance(plain, inspect.VarTupleType | inspect.ListType)

@@ -21,7 +21,14 @@ from msgspec import Struct
 from roost.broker.arbiter import link_between
 from roost.broker.module import Module, Surroundings, Visit
 from roost.overlay.organising.counting import Counting, crossings
-from roost.overlay.organising.deciding import Trained, choose, evidence_of, predicted_of, repays
+from roost.overlay.organising.deciding import (
+    Trained,
+    choose,
+    cost_of,
+    evidence_of,
+    predicted_of,
+    repays,
+)
 from roost.overlay.organising.notes import (
     Rewarded,
     RoomAnswer,
@@ -145,7 +152,8 @@ class SelfOrganising(Module):
             self._stay(trained, choice, "nothing is good enough", now)
             return
         if self.config.variant == "roost":
-            found = repays(choice.utility, trained.seconds, self._entries(), self.config)
+            cost = self._cost_of(choice.rewiring)
+            found = repays(choice.utility, trained.seconds, cost, self.config)
             if not found.pays:
                 self._stay(trained, choice, found.reason, now)
                 return
@@ -161,11 +169,13 @@ class SelfOrganising(Module):
     def _objection_to(self, rewiring: Rewiring) -> str:
         return self._objections.get(rewiring, "") or self._limits.objection(rewiring, {})
 
-    def _entries(self) -> int:
-        """Subscriptions that may have to be told anew: on the safe side, all that are known here."""
+    def _cost_of(self, rewiring: Rewiring) -> float:
+        """In messages, by the subscriptions that are known here."""
         around = self._around
+        from_mover = len(around.subscriptions_from(rewiring.mover))
         local = sum(map(len, around.clients().values()))
-        return local + sum(len(around.subscriptions_from(name)) for name in self._neighbours)
+        near = sum(len(around.subscriptions_from(name)) for name in self._neighbours)
+        return cost_of(from_mover, local + near - from_mover)
 
     def _stay(self, trained: Trained, choice: RewiringChoice, why: str, now: float) -> None:
         evidence = {"why": why, **evidence_of(trained, self.config, choice)}
