@@ -207,10 +207,13 @@ def test_forwarded_and_residual_traffic() -> None:
         counted.passed("B1", {"B2": 1})
     counted.passed("B2", {"B1": 1, "B3": 1})
     counted.passed(LOCAL, {"B2": 1})
-    found = ocbr.traffic(ocbr.couples(["B1", "B2", "B3"], counted.kinds))
+    near = ["B1", "B2", "B3"]
+    link = exact.sums(near, counted.kinds).link
+    assert link.tolist() == [5, 6, 1]
+    found = ocbr.traffic(ocbr.couples(near, counted.kinds), link)
     assert found.forwarded.tolist() == [[0, 5, 0], [5, 0, 1], [0, 1, 0]]
     assert found.residual[0].tolist() == [5, 0, 5]
-    assert found.residual[1].tolist() == [2, 7, 6]
+    assert found.residual[1].tolist() == [1, 6, 5]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.frozensets(st.integers(0, 3))), max_size=20))

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roost.errors import UserError
+from roost.optimising.goal import Goal
 from roost.optimising.worth import Metric
-from roost.relocation.choosing import EVIDENCE_MAX, Choice, Goal, choose
+from roost.relocation.choosing import EVIDENCE_MAX, Choice, choose
 
 Table = dict[str, tuple[int, int]]  # broker -> delay in ms, load
 GOALS = st.builds(

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from roost.optimising.bitvector import BitVector
+from roost.optimising.goal import Goal
 from roost.relocation import literal
 from roost.relocation.brute_force import publisher_everywhere
-from roost.relocation.choosing import Choice, Goal
+from roost.relocation.choosing import Choice
 from roost.relocation.grape import choose_broker
 from roost.relocation.statistics import Answer, Neighbour, Trace
 from roost.relocation.tree import BadAnswersError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from roost.optimising.bitvector import BitVector
-from roost.relocation.choosing import Goal
+from roost.optimising.goal import Goal
 from roost.relocation.grape import choose_broker
 from roost.relocation.history import (
     HISTORIES_MAX,

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from roost.optimising.bitvector import BitVector
+from roost.optimising.goal import Goal
 from roost.relocation.brute_force import Outcome, Ways, group_everywhere
-from roost.relocation.choosing import Choice, Goal
+from roost.relocation.choosing import Choice
 from roost.relocation.statistics import Answer, Neighbour, Trace
 from roost.relocation.subscribers import Source, choose_broker_for_group
 from roost.relocation.tree import BadAnswersError

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from roost.errors import UserError
+from roost.optimising.goal import Goal
 from roost.optimising.worth import Metric, Terms, Verdict
-from roost.relocation.choosing import Candidate, Choice, Goal, worth
+from roost.relocation.choosing import Candidate, Choice, worth
 
 FREE = Terms(horizon_s=100.0, margin=1.0, share_min=0.0, rest_s=0.0)
 

@@ -5,6 +5,7 @@
 | `bitvector` | which of many publications were delivered somewhere, as bits |
 | `groups` | the clients of a broker that ask for the same |
 | `room` | which brokers would be too busy with one more client |
+| `goal` | what is to be made small, and by how much |
 | `worth` | whether a move pays for itself |
 | `arrivals` | clients that were sent to a broker: what was predicted, and what came of it |
 

@@ -9,9 +9,10 @@ Protocols, which gather the statistics and carry the choice out: `Grape` (`grape
 """
 
 from roost.optimising.bitvector import BitVector
+from roost.optimising.goal import Goal
 from roost.optimising.worth import Metric, Terms, Verdict
 from roost.relocation.brute_force import group_everywhere, publisher_everywhere
-from roost.relocation.choosing import Candidate, Choice, Goal, worth
+from roost.relocation.choosing import Candidate, Choice, worth
 from roost.relocation.grape import choose_broker
 from roost.relocation.grape_module import Grape, GrapeConfig
 from roost.relocation.pop import Profile, Request, TraceWindow, is_due, next_step

@@ -22,13 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import get_args
 
 import numpy as np
 from msgspec import Struct
 
-from roost.errors import UserError
 from roost.optimising.bitvector import Ints
+from roost.optimising.goal import Goal
 from roost.optimising.worth import (
     UNITS,
     Metric,
@@ -44,24 +43,6 @@ EVIDENCE_MAX = 8
 RESOLUTION = 1e-9
 
 _KEPT, _DROPPED, _EXCLUDED = 0, 1, 2
-
-
-class Goal(Struct, frozen=True):
-    """What is to be made small: `delay100` is Goal("delay", 100) in the paper."""
-
-    priority: Metric = "delay"
-    weight: float = 100.0  # 0 to 100 %
-
-    def __post_init__(self) -> None:
-        if self.priority not in get_args(Metric):
-            raise UserError(f"priority {self.priority!r}; expected delay or load")
-        if not 0 <= self.weight <= 100:
-            raise UserError(f"weight {self.weight:g}; expected 0 to 100 (%)")
-
-    @property
-    def other(self) -> Metric:
-        """The metric without priority."""
-        return "load" if self.priority == "delay" else "delay"
 
 
 class Candidate(Struct, frozen=True):

@@ -31,8 +31,9 @@ from math import inf
 import numpy as np
 
 from roost.optimising.bitvector import Ints, counts, words_of
+from roost.optimising.goal import Goal
 from roost.optimising.room import without_room
-from roost.relocation.choosing import Choice, Goal, choose
+from roost.relocation.choosing import Choice, choose
 from roost.relocation.statistics import Answer, Trace
 from roost.relocation.tree import BadAnswersError, BrokerTree, Floats, check_delays, tree_of
 

@@ -24,10 +24,11 @@ from msgspec import Struct
 
 from roost.broker.module import Module, Surroundings, Visit
 from roost.optimising.arrivals import Arrivals
+from roost.optimising.goal import Goal
 from roost.optimising.room import UTILISATION_MAX
 from roost.optimising.worth import Terms, Verdict
 from roost.relocation.announcing import announce
-from roost.relocation.choosing import Choice, Goal, worth
+from roost.relocation.choosing import Choice, worth
 from roost.relocation.collecting import Collecting, Collection
 from roost.relocation.grape import choose_broker
 from roost.relocation.groups import Group, Groups

@@ -22,7 +22,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roost.optimising.bitvector import joined
-from roost.relocation.choosing import Choice, Goal
+from roost.optimising.goal import Goal
+from roost.relocation.choosing import Choice
 from roost.relocation.grape import choose_broker
 from roost.relocation.statistics import Answer, Trace
 from roost.relocation.tree import BadAnswersError

@@ -25,8 +25,9 @@ import numpy as np
 from msgspec import Struct
 
 from roost.optimising.bitvector import counts, words_of
+from roost.optimising.goal import Goal
 from roost.optimising.room import UTILISATION_MAX, without_room
-from roost.relocation.choosing import Choice, Goal, choose
+from roost.relocation.choosing import Choice, choose
 from roost.relocation.grape import reaching_s
 from roost.relocation.statistics import Answer, Trace
 from roost.relocation.tree import BadAnswersError, BrokerTree, Floats, tree_of

@@ -11,4 +11,13 @@ decides by what has passed through it, and asks nobody:
     ocbr         what 002 compares itself with
     limits       links that stay, pairs that may not be, and how many neighbours a broker may have
     choosing     the best one above a threshold, with the evidence
+    gathering    which of those that save nothing are worth it
+    repaying     whether a rewiring pays for moving the tables
+    annealing    the threshold and the length of training, adapted to what comes of them
+    deciding     one entrance for each variant: the paper's, OCBR's, Roost's own
+
+And for all brokers of a tree at once, without a simulation:
+
+    demand       what is published and wanted where
+    flows        what every broker would count, and what it becomes when a link is moved
 """

@@ -17,7 +17,7 @@ Open in the paper, and decided:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -32,6 +32,15 @@ if TYPE_CHECKING:
 Values = NDArray[np.int64] | NDArray[np.float64]
 # Candidates shown for their rank.
 EVIDENCE_MAX = 8
+
+
+class Offers(NamedTuple):
+    """What a broker could rewire, by the positions of its neighbours: row the mover, column the anchor."""
+
+    values: Values  # the greatest is the best
+    second: Values | None = None  # decides between equals
+    barred: NDArray[np.bool_] | None = None  # pairs that are no candidates
+    why: str = ""
 
 
 class Option(Struct, frozen=True):
@@ -56,28 +65,29 @@ class RewiringChoice(Struct, frozen=True):
 
 
 def best_pair(
-    values: Values, allowed: NDArray[np.bool_], second: Values | None, random: Random | None
+    offers: Offers, allowed: NDArray[np.bool_], random: Random | None
 ) -> tuple[int, int] | None:
     """The positions of mover and anchor with the greatest value; None if nothing is allowed."""
+    if offers.barred is not None:
+        allowed = allowed & ~offers.barred
     if not allowed.any():
         return None
-    ties = allowed & (values == values[allowed].max())
-    if second is not None:
-        ties &= second == second[ties].max()
+    ties = allowed & (offers.values == offers.values[allowed].max())
+    if offers.second is not None:
+        ties &= offers.second == offers.second[ties].max()
     places = np.flatnonzero(ties)
     place = places[0] if random is None else random.choice(places)
-    mover, anchor = divmod(int(place), values.shape[1])
+    mover, anchor = divmod(int(place), len(offers.values))
     return mover, anchor
 
 
 def choose_rewiring(
     middle: str,
     neighbours: Sequence[str],
-    values: Values,
+    offers: Offers,
     threshold: float,
     objection: Callable[[Rewiring], str] = lambda _: "",
     *,
-    second: Values | None = None,
     random: Random | None = None,
 ) -> RewiringChoice:
     """The choice among all ordered pairs of `neighbours`, which stand in the order of their names.
@@ -88,23 +98,30 @@ def choose_rewiring(
     objections: dict[int, str] = {}
     for place in range(n * n):
         mover, anchor = divmod(place, n)
-        if mover != anchor:
-            why = objection(Rewiring(middle, neighbours[mover], neighbours[anchor]))
-            if why:
-                objections[place] = why
+        if mover == anchor:
+            continue
+        why = objection(Rewiring(middle, neighbours[mover], neighbours[anchor]))
+        if not why and offers.barred is not None and offers.barred[mover, anchor]:
+            why = offers.why
+        if why:
+            objections[place] = why
     allowed = ~np.eye(n, dtype=bool)
     allowed.flat[list(objections)] = False
-    found = best_pair(values, allowed, second, random)
-    extra = np.zeros((n, n)) if second is None else second
-    chosen = None
-    utility, more = 0.0, 0.0
+    found = best_pair(offers, allowed, random)
+    chosen, utility, second = None, 0.0, 0.0
     if found is not None:
-        utility, more = float(values[found]), float(extra[found])
-        if is_above(utility, more, threshold):
+        utility, second = values_at(offers, found)
+        if is_above(utility, second, threshold):
             chosen = Rewiring(middle, neighbours[found[0]], neighbours[found[1]])
     best = None if found is None else found[0] * n + found[1]
-    evidence = _evidence(neighbours, values, extra, threshold, best, objections)
-    return RewiringChoice(chosen, utility, more, threshold, int(allowed.sum()), evidence)
+    evidence = _evidence(neighbours, offers, threshold, best, objections)
+    return RewiringChoice(chosen, utility, second, threshold, int(allowed.sum()), evidence)
+
+
+def values_at(offers: Offers, place: tuple[int, int]) -> tuple[float, float]:
+    """The value of a pair, and its second one."""
+    second = 0.0 if offers.second is None else float(offers.second[place])
+    return float(offers.values[place]), second
 
 
 def is_above(utility: float, second: float, threshold: float) -> bool:
@@ -114,14 +131,14 @@ def is_above(utility: float, second: float, threshold: float) -> bool:
 
 def _evidence(
     neighbours: Sequence[str],
-    values: Values,
-    second: Values,
+    offers: Offers,
     threshold: float,
     best: int | None,
     objections: Mapping[int, str],
 ) -> tuple[Option, ...]:
     n = len(neighbours)
-    order = np.lexsort((np.arange(n * n), -second.ravel(), -values.ravel())).tolist()
+    second = np.zeros((n, n)) if offers.second is None else offers.second
+    order = np.lexsort((-second.ravel(), -offers.values.ravel())).tolist()
     ranked = [place for place in order if place % n != place // n][:EVIDENCE_MAX]
     shown = dict.fromkeys(([] if best is None else [best]) + ranked)
 
@@ -134,7 +151,8 @@ def _evidence(
 
     found = []
     for place in shown:
-        utility, more = float(values.flat[place]), float(second.flat[place])
+        mover, anchor = divmod(place, n)
+        utility, more = values_at(offers, (mover, anchor))
         said = outcome(place, utility, more)
-        found.append(Option(neighbours[place // n], neighbours[place % n], utility, more, said))
+        found.append(Option(neighbours[mover], neighbours[anchor], utility, more, said))
     return tuple(found)

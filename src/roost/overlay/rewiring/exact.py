@@ -39,8 +39,8 @@ and with links of the lengths l01, l02 and l12
 
     D(R) = d(N1, N2) * (l01 + l02 - l12) - rest * (l12 + l02 - l01)
 
-That is the gate of OCBR (`ocbr`), which counts messages instead of deliveries: gated, it descends in delay,
-and gets less traffic by the way.
+The gate of OCBR (`ocbr`) is about that, with messages instead of deliveries: gated, it descends in delay, and
+gets less traffic by the way.
 """
 
 from __future__ import annotations

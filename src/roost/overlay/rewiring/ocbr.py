@@ -2,12 +2,12 @@
 
 A broker counts messages by couples, previous hop and next hop. At each iteration it creates a link between
 the two neighbours with the most traffic *forwarded* between them, and gives up its link to one of the two.
-Which one, 002 does not say. Here it is the one with less *residual* traffic: what it exchanges through this
-broker with anybody else, other neighbours or the clients here, since that is what the change makes longer.
-Of this there are two readings:
+Which one, 002 does not say. Here it is the one with less *residual* traffic: what else crosses its link,
+since that is what the change makes longer. Of this there are two readings, and both are here:
 
-    plain    a broker rewires whenever something was forwarded; it never comes to rest
-    gated    only if the residual traffic is less than the forwarded: else more gets longer than shorter
+    plain    a broker rewires whenever something was forwarded; the overlay never comes to rest
+    gated    only a pair whose residual traffic is less than the forwarded is a candidate: else more gets
+             longer than shorter
 
 A message that goes on to three sides counts in three couples: OCBR does not know that they are one.
 """
@@ -43,8 +43,11 @@ def couples(neighbours: Sequence[str], kinds: Mapping[Kind, int]) -> Counts:
     return found
 
 
-def traffic(found: Counts) -> Traffic:
-    """What is forwarded between each two neighbours, and what the first exchanges with anybody else."""
+def traffic(found: Counts, link: Counts) -> Traffic:
+    """What is forwarded between each two neighbours, and what else crosses the link to the first.
+
+    `link` has the messages over the link to each neighbour, both ways (`exact.Sums`).
+    """
     near = len(found) - 1
     forwarded = found[:near, :near]
-    return Traffic(forwarded, found[:near].sum(1)[:, None] - forwarded)
+    return Traffic(forwarded, link[:, None] - forwarded)

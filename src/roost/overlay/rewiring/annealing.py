@@ -1,0 +1,121 @@
+"""The threshold and the length of training, adapted to what comes of them (the future work of 002 section 7).
+
+A broker is *warm* or *cold*.
+
+    warm    the threshold is 0: all that saves anything is done, and as an investment what saves nothing, but
+            makes ways shorter, or room (`gathering`)
+    cold    the threshold is the price of a rewiring (`repaying`): only what pays for itself is done
+
+It starts warm. Investments have to bring something: a broker that has made as many of them as it has links,
+and nothing was saved since, cools. It cools, too, when a training of the greatest length has found nothing.
+It warms when traffic changes: when the shares of its sides in the messages are others than before, by more
+than chance.
+
+Training starts short, so that the first rewirings, which save most, come early, and doubles each time when
+nothing was found: what is left to be found is smaller, and takes longer to be told from chance. A change of
+traffic makes it short again; and an outcome that is far below what was predicted makes it longer, as it was
+too short to know.
+
+A saving is *significant* if it is more than chance: messages that a rewiring makes a difference to all cross
+the mover's link, each one more or one less, so that of m messages over it about sqrt(m) are chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import sqrt
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from roost.errors import UserError
+
+
+class AnnealingTerms(Struct, frozen=True):
+    """How a broker adapts."""
+
+    training_min: int = 200  # messages
+    training_max: int = 20_000
+    significance: float = 2.0  # standard errors that a saving has to be above
+    change: float = 0.2  # of the messages come from other sides than before: traffic has changed
+    doubt: float = (
+        0.5  # of the predicted saving, at least, was measured; else training was too short
+    )
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.training_min <= self.training_max:
+            raise UserError(
+                f"training from {self.training_min} to {self.training_max} messages; expected 1 or more,"
+                " and the least first"
+            )
+        for name in ("significance", "change", "doubt"):
+            if not getattr(self, name) >= 0:
+                raise UserError(f"{name} {getattr(self, name):g}; expected 0 or more")
+
+
+class Climate(Struct, frozen=True):
+    """What a broker has learned."""
+
+    warm: bool = True
+    training: int = 200  # messages, of the next training
+    spent: int = 0  # rewirings that saved nothing, since the last one that did
+
+    def threshold(self, price: float) -> float:
+        """T, where a rewiring costs so much."""
+        return 0.0 if self.warm else price
+
+
+def start(terms: AnnealingTerms) -> Climate:
+    """Nothing is known."""
+    return Climate(training=terms.training_min)
+
+
+def after_training(
+    climate: Climate, rewired: float | None, degree: int, terms: AnnealingTerms
+) -> Climate:
+    """A training is over: what was rewired saves so much; None: nothing was.
+
+    `degree` is how many neighbours the broker had.
+    """
+    if rewired is None:
+        longer = min(2 * climate.training, terms.training_max)
+        found_out = climate.training >= terms.training_max
+        return replace(climate, training=longer, warm=climate.warm and not found_out)
+    if rewired > 0:
+        return replace(climate, spent=0)
+    spent = climate.spent + 1
+    return replace(climate, spent=spent, warm=climate.warm and spent < degree)
+
+
+def after_change(climate: Climate, terms: AnnealingTerms) -> Climate:
+    """Traffic is another."""
+    return replace(climate, warm=True, spent=0, training=terms.training_min)
+
+
+def after_outcome(
+    climate: Climate, predicted: float, measured: float, terms: AnnealingTerms
+) -> Climate:
+    """What a rewiring was said to save, and what it did."""
+    if predicted <= 0 or measured >= terms.doubt * predicted:
+        return climate
+    return replace(climate, training=min(2 * climate.training, terms.training_max))
+
+
+def has_changed(before: Mapping[str, int], now: Mapping[str, int], terms: AnnealingTerms) -> bool:
+    """Whether the messages of two trainings come from other sides, by more than chance.
+
+    Half of the sum of differences between the shares is the part of messages that came from other sides; of k
+    sides and n messages about sqrt(k / n) of it is chance.
+    """
+    was, is_now = sum(before.values()), sum(now.values())
+    if not was or not is_now:
+        return False
+    sides = before.keys() | now.keys()
+    moved = sum(abs(before.get(s, 0) / was - now.get(s, 0) / is_now) for s in sorted(sides)) / 2
+    chance = terms.significance * sqrt(len(sides)) * (sqrt(1 / was) + sqrt(1 / is_now)) / 2
+    return moved > terms.change + chance
+
+
+def is_significant(utility: float, link_messages: int, terms: AnnealingTerms) -> bool:
+    """Whether a saving is more than chance. None at all is exact enough: nothing speaks against it."""
+    return utility <= 0 or utility >= terms.significance * sqrt(link_messages)
