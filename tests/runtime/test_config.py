@@ -466,7 +466,8 @@ def test_a_module_of_roost_has_a_table_with_its_own_settings(tmp_path: Path) -> 
         ('pinned = ["B1"]', "pinned has 'B1'; expected two brokers, as in 'B1 - B2'"),
         ('forbidden = ["B1 - B1"]', "forbidden has 'B1 - B1'; expected two brokers"),
         ('variant = "best"', 'variant is "best"; expected "ocbr" or "ocbr-gated" or "paper" or'),
-        ("delay_weight = 2", "delay_weight is 2; expected a number from 0 to 1"),
+        ("weight = 200", "weight is 200; expected a number from 0 to 100"),
+        ("training_messages_max = 9", "training from 200 to 9 messages; expected 1 or more"),
     ],
 )
 def test_settings_of_the_overlay_that_will_not_do(tmp_path: Path, text: str, message: str) -> None:

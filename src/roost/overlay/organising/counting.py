@@ -1,7 +1,8 @@
 """From visits of publications to the counters of a training (`roost.overlay.rewiring.counters`).
 
 Roost's counters are kept whatever the variant is: they are cheap, and whatever is decided, they say what it
-saves. The paper's are by subscription, and want each event matched once more (`Module.wants_behind`). A
+saves. The paper's are by subscription, and want each event matched once more (`Module.wants_behind`); so does
+a goal that looks at delay, which counts deliveries, by the subscriptions behind each neighbour. A
 subscription is known by its text: two subscribers who ask for the same are one. Those that come from the side
 that a message came from are not among them, as nobody here matches them against it; by topic that makes no
 difference.
@@ -21,8 +22,9 @@ TEXTS_MAX = 100_000
 class Counting:
     """What has passed a broker since the training began."""
 
-    def __init__(self, around: Surroundings, *, by_subscription: bool) -> None:
+    def __init__(self, around: Surroundings, *, by_subscription: bool, by_delivery: bool) -> None:
         self._around = around
+        self._by_delivery = by_delivery
         self.passages = Passages()
         self.training = Training() if by_subscription else None
         self._texts: dict[str, str] = {}  # by the id of a subscription
@@ -42,9 +44,12 @@ class Counting:
     def passed(self, visit: Visit) -> None:
         """A publication of a client has been routed."""
         source = LOCAL if visit.from_client else visit.source
-        deliveries = {name: len(visit.behind.get(name, ())) or 1 for name in visit.neighbours}
+        deliveries = dict.fromkeys(visit.neighbours, 1)
         if visit.matches:
-            deliveries[LOCAL] = len(visit.matches)
+            deliveries[LOCAL] = 1
+        if self._by_delivery:
+            deliveries |= {name: len(behind) for name, behind in visit.behind.items()}
+            deliveries |= {LOCAL: len(visit.matches)} if visit.matches else {}
         self.passages.passed(source, deliveries)
         if self.training is not None:
             self.training.passed(source, deliveries, dict.fromkeys(self._matched(visit)))

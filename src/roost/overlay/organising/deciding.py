@@ -1,20 +1,15 @@
-"""The decision at the end of a training: pure functions of the counters.
+"""What a module decides at the end of a training, and what it says of it: pure functions of its counters.
 
-    variant      the value of a rewiring                        applied if it is
-    paper        U(R) by subscription (`theorem`)               above `threshold`
-    ocbr         messages forwarded between the two (`ocbr`);   above 0
-                 the one with less residual traffic moves
-    ocbr-gated   the same                                       and the residual traffic is less than that
-    roost        U(R) to the message (`exact`), and with        above the threshold of the moment, and it
-                 `delay_weight` what ways of deliveries save    repays what moving the tables costs
+The decisions themselves are those of `overlay.rewiring`, one for each variant. Roost's own has more to ask:
 
-Whether a rewiring repays is asked in messages: what it saves a second, over the horizon, against what it
-costs (`cost_of`), which has been measured in the simulator.
+    has traffic changed?      the broker is warm again, and trains briefly (`annealing`)
+    the threshold             0 while it is warm, and what a rewiring costs when it has cooled
+    is the best more than chance, and does it repay moving the tables?      else it stays
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,113 +17,121 @@ from msgspec import Struct
 
 from roost.overlay.organising.counting import by_side, crossings
 from roost.overlay.organising.settings import OverlaySettings
-from roost.overlay.rewiring.choosing import RewiringChoice, choose_rewiring
+from roost.overlay.rewiring import exact
+from roost.overlay.rewiring.annealing import Climate, is_significant
+from roost.overlay.rewiring.choosing import RewiringChoice
 from roost.overlay.rewiring.counters import Passages, Rewiring, Training
-from roost.overlay.rewiring.exact import between, links_saved, saved, sums
-from roost.overlay.rewiring.ocbr import couples, traffic
-from roost.overlay.rewiring.theorem import utilities
+from roost.overlay.rewiring.deciding import decide_ocbr, decide_paper, decide_roost
+from roost.overlay.rewiring.repaying import price, promise_of, repays
 
 if TYPE_CHECKING:
     from random import Random
 
 Objection = Callable[[Rewiring], str]
 
-# What a rewiring costs in messages between brokers, as a test measures it: what the three say to each other
-# and modules to anchors; for each subscription from the mover, which is told to two and withdrawn by two, and
-# whatever depends on it; and for each of the others, which the mover is told anew.
-MESSAGES = 40.0
-MESSAGES_BY_MOVER, MESSAGES_BY_OTHERS = 6.0, 1.0
-SHORTEST_S = 1e-3
+# What a subscription costs when the link to the mover moves, in messages between brokers, as a test measures
+# it: if it came from the mover, it is told to two and withdrawn by two, with whatever depends on it; any
+# other is told to the mover anew.
+BY_MOVER, BY_OTHERS = 6, 1
 
 
 class Trained(Struct, frozen=True):
-    """What a broker has counted."""
+    """What a broker has counted, and knows besides."""
 
     middle: str
     neighbours: Sequence[str]  # in the order of their names
     passages: Passages
     training: Training | None  # the paper's
     seconds: float
+    subscriptions: Mapping[str, int]  # that came from each neighbour, and from L
+    degrees: Mapping[str, int]  # of neighbours, as far as they have said so
+
+    def entries(self, mover: str) -> int:
+        """What has to be said of subscriptions if the link to this neighbour moves."""
+        from_mover = self.subscriptions.get(mover, 0)
+        others = sum(self.subscriptions.values()) - from_mover
+        return BY_MOVER * from_mover + BY_OTHERS * others
 
     def exact(self, rewiring: Rewiring) -> int:
         """What a rewiring would have saved of the messages that were counted."""
-        found = saved(sums(self.neighbours, self.passages.kinds))
-        mover, anchor = (self.neighbours.index(name) for name in (rewiring.mover, rewiring.anchor))
-        return int(found[mover, anchor])
+        found = exact.saved(exact.sums(self.neighbours, self.passages.kinds))
+        return int(found[self._place(rewiring.mover), self._place(rewiring.anchor)])
+
+    def link_messages(self, neighbour: str) -> int:
+        """Messages over the link to a neighbour, both ways."""
+        found = exact.sums(self.neighbours, self.passages.kinds)
+        return int(found.link[self._place(neighbour)])
+
+    def _place(self, neighbour: str) -> int:
+        return self.neighbours.index(neighbour)
 
 
-def choose(
+class Decided(Struct, frozen=True):
+    """A choice, and what else speaks against it: then it is not to be carried out."""
+
+    choice: RewiringChoice
+    reason: str  # why it is made, or not
+    rewiring: Rewiring | None
+
+
+def decide(
     trained: Trained,
     settings: OverlaySettings,
-    threshold: float,
+    climate: Climate,
     objection: Objection,
     random: Random,
-) -> RewiringChoice:
+) -> Decided:
     """The best rewiring by the variant, if it is good enough."""
-    middle, neighbours = trained.middle, trained.neighbours
-    kinds = trained.passages.kinds
+    middle, near, kept = trained.middle, trained.neighbours, trained.passages
     if settings.variant == "paper":
         assert trained.training is not None
-        incoming, outgoing = trained.training.incoming, trained.training.outgoing
-        values = utilities(neighbours, incoming, outgoing)
-        return choose_rewiring(middle, neighbours, values, threshold, objection, random=random)
+        threshold = settings.threshold
+        choice = decide_paper(middle, near, trained.training, threshold, objection, random=random)
+        return _as_it_is(choice)
     if settings.variant != "roost":
-        found = traffic(couples(neighbours, kinds))
-
-        def gate(rewiring: Rewiring) -> str:
-            place = tuple(neighbours.index(name) for name in rewiring[1:])
-            residual, forwarded = int(found.residual[place]), int(found.forwarded[place])
-            if settings.variant == "ocbr-gated" and residual >= forwarded:
-                return f"{residual} messages would go further, and {forwarded} less far"
-            return objection(rewiring)
-
-        return choose_rewiring(
-            middle, neighbours, found.forwarded, 0.0, gate, second=-found.residual, random=random
-        )
-    shorter = links_saved(between(neighbours, trained.passages.deliveries))
-    weight = settings.delay_weight
-    fewer = saved(sums(neighbours, kinds))
-    value = (1 - weight) * fewer + weight * shorter
-    return choose_rewiring(
-        middle, neighbours, value, threshold, objection, second=shorter, random=random
+        gated = settings.variant == "ocbr-gated"
+        return _as_it_is(decide_ocbr(middle, near, kept, objection, gated=gated, random=random))
+    terms = settings.rewiring_terms()
+    least = min(trained.entries(name) for name in near)
+    choice = decide_roost(
+        middle,
+        near,
+        kept,
+        climate.threshold(price(least, trained.seconds, terms)),
+        objection,
+        goal=settings.goal(),
+        degrees=trained.degrees,
+        degree_max=settings.degree_max or None,
+        random=random,
     )
+    found = choice.rewiring
+    if found is None:
+        return _as_it_is(choice)
+    crossed = trained.link_messages(found.mover)
+    if not is_significant(choice.utility, crossed, settings.annealing_terms()):
+        return Decided(choice, f"of {crossed} messages, {choice.utility:g} may be chance", None)
+    promise = promise_of(kept.kinds, len(near))
+    verdict = repays(choice.utility, promise, trained.seconds, trained.entries(found.mover), terms)
+    return Decided(choice, verdict.reason, found if verdict.pays else None)
 
 
-# --- whether it pays --------------------------------------------------------------------------------
-
-
-class Repays(Struct, frozen=True):
-    """Whether a rewiring repays its cost: both in messages."""
-
-    pays: bool
-    saving: float  # over the horizon
-    cost: float
-    reason: str
-
-
-def cost_of(from_mover: int, from_others: int) -> float:
-    """Messages that a rewiring takes, with so many subscriptions from either side of the link."""
-    return MESSAGES + MESSAGES_BY_MOVER * from_mover + MESSAGES_BY_OTHERS * from_others
-
-
-def repays(saves: float, seconds: float, cost: float, settings: OverlaySettings) -> Repays:
-    """Judge a rewiring that would have saved so much in so many seconds."""
-    saving = saves / max(seconds, SHORTEST_S) * settings.horizon_s
-    found = f"saves {saving:,.0f} messages in {settings.horizon_s:g} s and costs {cost:,.0f}"
-    if saving <= settings.margin * cost:
-        return Repays(False, saving, cost, f"{found}, which is not {settings.margin:g} times less")
-    return Repays(True, saving, cost, found)
+def _as_it_is(choice: RewiringChoice) -> Decided:
+    if choice.rewiring is None:
+        return Decided(choice, "nothing is good enough", None)
+    return Decided(choice, f"{choice.utility:g} is the best", choice.rewiring)
 
 
 # --- the evidence -----------------------------------------------------------------------------------
 
 
 def evidence_of(
-    trained: Trained, settings: OverlaySettings, choice: RewiringChoice
+    trained: Trained, settings: OverlaySettings, climate: Climate, decided: Decided
 ) -> dict[str, Any]:
     """What a decision was made from, for its record."""
+    choice = decided.choice
     come, gone = by_side(trained.passages)
     evidence: dict[str, Any] = {
+        "why": decided.reason,
         "variant": settings.variant,
         "threshold": choice.threshold,
         "messages": trained.passages.messages,
@@ -138,6 +141,8 @@ def evidence_of(
         "candidates": choice.candidates,
         "rewirings": msgspec.to_builtins(choice.evidence),
     }
+    if settings.variant == "roost":
+        evidence["climate"] = msgspec.to_builtins(climate)
     if choice.rewiring is not None:
         passed, crossed = crossings(trained.passages, choice.rewiring)
         evidence |= {
@@ -145,7 +150,7 @@ def evidence_of(
             "saves_exactly": trained.exact(choice.rewiring),
             "crossings": crossed,
             "crossed_by": passed,
-            "present": {"load_per_s": crossed / max(trained.seconds, SHORTEST_S)},
+            "present": {"load_per_s": crossed / trained.seconds},
         }
     return evidence
 
@@ -159,10 +164,7 @@ def predicted_of(
     """
     if choice.rewiring is None:
         return {}
-    exact = float(trained.exact(choice.rewiring))
-    saves = choice.utility if settings.variant == "paper" else exact
+    exact_ = float(trained.exact(choice.rewiring))
+    saves = choice.utility if settings.variant == "paper" else exact_
     _, crossed = crossings(trained.passages, choice.rewiring)
-    return {
-        "saves": saves,
-        "load_per_s": (crossed - saves) / max(trained.seconds, SHORTEST_S),
-    }
+    return {"saves": saves, "load_per_s": (crossed - saves) / trained.seconds}

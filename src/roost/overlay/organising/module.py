@@ -14,22 +14,18 @@ A neighbour whose module is off, or only observes, is no anchor: it does not say
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 from msgspec import Struct
 
 from roost.broker.arbiter import link_between
 from roost.broker.module import Module, Surroundings, Visit
-from roost.overlay.organising.counting import Counting, crossings
-from roost.overlay.organising.deciding import (
-    Trained,
-    choose,
-    cost_of,
-    evidence_of,
-    predicted_of,
-    repays,
-)
+from roost.overlay.organising.counting import Counting, by_side, crossings
+from roost.overlay.organising.deciding import Decided, Trained, decide, evidence_of, predicted_of
 from roost.overlay.organising.notes import (
+    Degree,
+    Found,
     Rewarded,
     RoomAnswer,
     RoomRequest,
@@ -39,14 +35,16 @@ from roost.overlay.organising.notes import (
 )
 from roost.overlay.organising.outcomes import Outcomes
 from roost.overlay.organising.settings import OverlaySettings
-from roost.overlay.rewiring.choosing import RewiringChoice
-from roost.overlay.rewiring.counters import Rewiring
+from roost.overlay.rewiring import annealing
+from roost.overlay.rewiring.counters import LOCAL, Rewiring
 
 TRAINING, ASKING, MOVING = "training", "asking", "moving"
 # How long the anchor may take to answer, the three to move the link, and a promise holds.
 ANSWER_S, MOVE_S, PROMISE_S = 5.0, 60.0, 20.0
 # Rewirings that are tried after one training.
 ATTEMPTS_MAX = 4
+# A burst is not what traffic is like.
+TRAINING_S_MIN = 1.0
 
 
 class Attempt(Struct):
@@ -54,7 +52,7 @@ class Attempt(Struct):
 
     number: int
     rewiring: Rewiring
-    choice: RewiringChoice
+    decided: Decided
     trained: Trained
     cause: str = ""  # once it is granted
 
@@ -68,16 +66,24 @@ class SelfOrganising(Module):
 
     def __init__(self, config: OverlaySettings | None = None) -> None:
         self.config = config or OverlaySettings()
-        self.wants_behind = self.config.variant == "paper" or self.config.delay_weight > 0
+        self.wants_behind = self.config.variant == "paper" or self.config.counts_deliveries
         self._limits = self.config.limits()
+        self._terms = self.config.annealing_terms()
         self._around: Surroundings
 
     def started(self, around: Surroundings, now: float) -> None:
         self._around = around
         self._random = Random(f"{self.config.seed}/{around.broker}")
-        self._counting = Counting(around, by_subscription=self.config.variant == "paper")
+        self._counting = Counting(
+            around,
+            by_subscription=self.config.variant == "paper",
+            by_delivery=self.config.counts_deliveries,
+        )
         self._outcomes = Outcomes(around)
         self._promised: dict[str, float] = {}  # movers that there is room for, until when
+        self._degrees: dict[str, int] = {}  # of neighbours
+        self._climate = annealing.start(self._terms)
+        self._came_from: dict[str, int] = {}  # messages of the training before, by side
         self._attempt: Attempt | None = None
         self._attempts = 0  # of all trainings
         self._neighbours = sorted(around.neighbours)
@@ -92,7 +98,9 @@ class SelfOrganising(Module):
         self._since = self._over_at = now
         self._objections: dict[Rewiring, str] = {}
         self._attempt = None
-        self._messages_wanted = round(self.config.training_messages * first)
+        adapts = self.config.variant == "roost"
+        messages = self._climate.training if adapts else self.config.training_messages
+        self._messages_wanted = round(messages * first) if self.config.training_messages else 0
         for name in (ASKING, MOVING):
             self._around.cancel_timer(name)
         if self.config.training_s:
@@ -103,7 +111,8 @@ class SelfOrganising(Module):
         if self._attempt is not None:
             return
         self._counting.passed(visit)
-        if 0 < self._messages_wanted <= self._counting.messages:
+        enough = 0 < self._messages_wanted <= self._counting.messages
+        if enough and now - self._since >= TRAINING_S_MIN:
             self._trained(now)
 
     def neighbours_changed(self, now: float) -> None:
@@ -112,6 +121,9 @@ class SelfOrganising(Module):
             self._neighbours = neighbours
             for name in neighbours:
                 self._promised.pop(name, None)
+            self._degrees = {n: d for n, d in self._degrees.items() if n in neighbours}
+            self._came_from = {}
+            self._say_degree(neighbours)
             self._outcomes.neighbours_are(neighbours)
             if self._attempt is None or not self._attempt.cause:
                 self._train(now)
@@ -133,62 +145,64 @@ class SelfOrganising(Module):
         self._over_at = now
         if len(self._neighbours) < 2 or not self._counting.messages:
             self._train(now)
-        else:
-            self._decide(now)
+            return
+        come, _ = by_side(self._counting.passages)
+        if annealing.has_changed(self._came_from, come, self._terms):
+            self._climate = annealing.after_change(self._climate, self._terms)
+        self._came_from = come
+        # Links may not have been up when there was something to say.
+        self._say_degree([name for name in self._neighbours if name not in self._degrees])
+        self._decide(now)
 
     def _decide(self, now: float) -> None:
         """By what was counted, and without what was refused since."""
+        around, near = self._around, self._neighbours
+        subscriptions = {name: len(around.subscriptions_from(name)) for name in near}
         trained = Trained(
-            self._around.broker,
-            self._neighbours,
+            around.broker,
+            near,
             self._counting.passages,
             self._counting.training,
-            self._over_at - self._since,
+            max(self._over_at - self._since, TRAINING_S_MIN),
+            subscriptions | {LOCAL: sum(map(len, around.clients().values()))},
+            self._degrees,
         )
-        choice = choose(
-            trained, self.config, self.config.threshold, self._objection_to, self._random
-        )
-        if choice.rewiring is None:
-            self._stay(trained, choice, "nothing is good enough", now)
+        decided = decide(trained, self.config, self._climate, self._objection_to, self._random)
+        if decided.rewiring is None:
+            self._stay(trained, decided, now)
             return
-        if self.config.variant == "roost":
-            cost = self._cost_of(choice.rewiring)
-            found = repays(choice.utility, trained.seconds, cost, self.config)
-            if not found.pays:
-                self._stay(trained, choice, found.reason, now)
-                return
         self._attempts += 1
-        self._attempt = Attempt(self._attempts, choice.rewiring, choice, trained)
-        if self._around.acting:
-            request = RoomRequest(self._attempts, choice.rewiring.mover)
-            self._around.tell(choice.rewiring.anchor, body_of(request), "rewiring")
-            self._around.set_timer(ASKING, ANSWER_S)
+        self._attempt = Attempt(self._attempts, decided.rewiring, decided, trained)
+        if around.acting:
+            request = RoomRequest(self._attempts, decided.rewiring.mover)
+            around.tell(decided.rewiring.anchor, body_of(request), "rewiring")
+            around.set_timer(ASKING, ANSWER_S)
         else:
             self._propose(now)
 
     def _objection_to(self, rewiring: Rewiring) -> str:
-        return self._objections.get(rewiring, "") or self._limits.objection(rewiring, {})
+        refused = self._objections.get(rewiring, "")
+        return refused or self._limits.objection(rewiring, self._degrees)
 
-    def _cost_of(self, rewiring: Rewiring) -> float:
-        """In messages, by the subscriptions that are known here."""
-        around = self._around
-        from_mover = len(around.subscriptions_from(rewiring.mover))
-        local = sum(map(len, around.clients().values()))
-        near = sum(len(around.subscriptions_from(name)) for name in self._neighbours)
-        return cost_of(from_mover, local + near - from_mover)
-
-    def _stay(self, trained: Trained, choice: RewiringChoice, why: str, now: float) -> None:
-        evidence = {"why": why, **evidence_of(trained, self.config, choice)}
+    def _stay(self, trained: Trained, decided: Decided, now: float) -> None:
         here = self._around.broker
+        evidence = evidence_of(trained, self.config, self._climate, decided)
         self._around.decide("stay", here, here, evidence=evidence, predicted={})
+        if not self._objections:
+            self._learn(None)
         self._train(now)
+
+    def _learn(self, rewired: float | None) -> None:
+        """Of Roost's own: how long to train from now on, and what is good enough."""
+        degree = len(self._neighbours)
+        self._climate = annealing.after_training(self._climate, rewired, degree, self._terms)
 
     # --- the rewiring, at the middle ------------------------------------------------------------------
 
     def _propose(self, now: float) -> None:
         attempt = self._attempt
         assert attempt is not None
-        around, choice, trained = self._around, attempt.choice, attempt.trained
+        around, decided, trained = self._around, attempt.decided, attempt.trained
         mover, anchor = attempt.rewiring.mover, attempt.rewiring.anchor
         link = link_between(around.broker, mover)
         cause = around.propose(
@@ -197,8 +211,8 @@ class SelfOrganising(Module):
             link,
             anchor,
             subjects=[link],
-            evidence=evidence_of(trained, self.config, choice),
-            predicted=predicted_of(trained, self.config, choice),
+            evidence=evidence_of(trained, self.config, self._climate, decided),
+            predicted=predicted_of(trained, self.config, decided.choice),
         )
         if cause is not None:
             attempt.cause = cause
@@ -238,12 +252,13 @@ class SelfOrganising(Module):
         promise = self._promise(attempt)
         if promise.messages:
             self._around.tell(anchor, body_of(promise), attempt.cause, behind=True)
+        self._learn(attempt.decided.choice.utility)
         self._train(now)
 
     def _promise(self, attempt: Attempt) -> Rewarded:
         trained = attempt.trained
         messages, crossed = crossings(trained.passages, attempt.rewiring)
-        saves = predicted_of(trained, self.config, attempt.choice)["saves"]
+        saves = predicted_of(trained, self.config, attempt.decided.choice)["saves"]
         return Rewarded(attempt.cause, attempt.rewiring.mover, messages, crossed, saves)
 
     # --- what neighbours say --------------------------------------------------------------------------
@@ -260,6 +275,18 @@ class SelfOrganising(Module):
                 self._promised.pop(returned.mover, None)
             case Rewarded() as promise:
                 self._outcomes.watch(neighbour, promise, now)
+            case Found() as found:
+                self._climate = annealing.after_outcome(
+                    self._climate, found.saves, found.saved, self._terms
+                )
+            case Degree() as degree:
+                if neighbour not in self._degrees:
+                    self._say_degree([neighbour])
+                self._degrees[neighbour] = degree.neighbours
+
+    def _say_degree(self, to: Sequence[str]) -> None:
+        for name in to:
+            self._around.tell(name, body_of(Degree(len(self._neighbours))), "neighbours")
 
     def _room_for(self, mover: str, middle: str, now: float) -> str:
         """Of the anchor: what speaks against another neighbour."""

@@ -24,6 +24,12 @@ class RoomAnswer(Struct, frozen=True, array_like=True, tag=2):
     objection: str
 
 
+class Degree(Struct, frozen=True, array_like=True, tag=5):
+    """To all neighbours: how many I have."""
+
+    neighbours: int
+
+
 class RoomReturned(Struct, frozen=True, array_like=True, tag=4):
     """To the anchor, which had said yes: nothing comes of it."""
 
@@ -40,7 +46,14 @@ class Rewarded(Struct, frozen=True, array_like=True, tag=3):
     saves: float  # of these crossings, as predicted
 
 
-OverlayNote: TypeAlias = RoomRequest | RoomAnswer | RoomReturned | Rewarded
+class Found(Struct, frozen=True, array_like=True, tag=6):
+    """Back to the middle: what has been saved, where so much was predicted."""
+
+    saves: float
+    saved: float
+
+
+OverlayNote: TypeAlias = RoomRequest | RoomAnswer | RoomReturned | Rewarded | Degree | Found
 _decoder: msgspec.msgpack.Decoder[OverlayNote] = msgspec.msgpack.Decoder(OverlayNote)
 body_of = msgspec.msgpack.encode
 

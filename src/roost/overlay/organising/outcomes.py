@@ -3,7 +3,7 @@
 Before it, the middle counted the messages that passed its links to mover and anchor, and how often they
 did. Afterwards the same messages pass the anchor's links to middle and mover, and no others do: whatever
 goes from one of the three brokers to another has to. So over as many of them the anchor counts again, and the
-difference has been saved, as far as traffic was the same.
+difference has been saved, as far as traffic was the same. The anchor records it, and tells the middle.
 
 If one of the two links moves on before that, nothing can be said.
 """
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from roost.broker.arbiter import link_between
 from roost.broker.module import Surroundings, Visit
-from roost.overlay.organising.notes import Rewarded
+from roost.overlay.organising.notes import Found, Rewarded, body_of
 
 
 class Watched(Struct):
@@ -88,6 +88,8 @@ class Outcomes:
             "crossings": [promise.crossings, watched.crossings],
         }
         self._decide("outcome", watched, evidence)
+        found = Found(promise.saves, measured["saves"])
+        self._around.tell(watched.middle, body_of(found), promise.decision)
 
     def _decide(self, kind: str, watched: Watched, evidence: Mapping[str, object]) -> None:
         around, promise = self._around, watched.promise

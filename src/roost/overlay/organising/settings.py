@@ -9,14 +9,22 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from roost.errors import UserError
+from roost.optimising.goal import Goal
+from roost.optimising.worth import Metric
+from roost.overlay.rewiring.annealing import AnnealingTerms
 from roost.overlay.rewiring.limits import Limits, Pair, pair
-from roost.settings import Count, Seconds, SomeSeconds, why
+from roost.overlay.rewiring.repaying import RewiringTerms
+from roost.settings import Count, Positive, Seconds, SomeSeconds, why
 
-Share = Annotated[float, Meta(ge=0, le=1)]
+Percent = Annotated[float, Meta(ge=0, le=100)]
 Factor = Annotated[float, Meta(ge=0, le=1e9)]
 Threshold = Annotated[float, Meta(ge=-1e9, le=1e9)]
 Names = tuple[str, ...]
 Variant = Literal["roost", "paper", "ocbr", "ocbr-gated"]
+
+# What the three brokers of a rewiring say to each other, and modules to anchors; and that what has to be said
+# of subscriptions is counted in messages (`deciding`).
+MESSAGES, MESSAGES_PER_ENTRY = 40.0, 1.0
 
 # `B1 - B2`, as decisions call a link, or without blanks `B1--B2`.
 _between = re.compile(r"\s+-\s+|\s*--\s*")
@@ -34,24 +42,29 @@ class OverlaySettings(Struct, frozen=True, kw_only=True):
         ),
     ] = "roost"
     training_messages: Annotated[
-        Count, why("Messages that a broker counts before it decides. 0: any number, by time only.")
-    ] = 1_000
+        Count,
+        why(
+            "Messages that a broker counts before it decides; Roost's own begins with so many, and takes more"
+            " when it finds nothing. 0: any number, by time only."
+        ),
+    ] = 200
+    training_messages_max: Annotated[Positive, why("... and so many at most.")] = 20_000
     training_s: Annotated[
-        Seconds, why("... or for how long, if so many take longer. 0: however long they take.")
+        Seconds, why("For how long it counts, if that takes longer. 0: however long it takes.")
     ] = 30.0
     threshold: Annotated[
         Threshold,
         why(
-            "What a rewiring has to save, in messages of the training; it has to be more. Of the paper's,"
-            " below 0 is noise that leads out of local optima. Roost's own sets its own."
+            "The paper's: what a rewiring has to save, in messages of the training; it has to be more. Below"
+            " 0 it is noise, which leads out of local optima."
         ),
     ] = 0.0
-    delay_weight: Annotated[
-        Share,
-        why(
-            "Roost's own: what shorter ways of deliveries count for, 0 to 1; the rest is for fewer messages."
-        ),
-    ] = 0.0
+    priority: Annotated[
+        Metric, why("Roost's own: what is to be made small first, messages or ways, and ...")
+    ] = "load"
+    weight: Annotated[
+        Percent, why("... by how much of the sum, in %; the rest is left to the other.")
+    ] = 100.0
     horizon_s: Annotated[
         SomeSeconds,
         why("Roost's own: a rewiring has to pay within this time, as if traffic stayed as it is."),
@@ -81,6 +94,25 @@ class OverlaySettings(Struct, frozen=True, kw_only=True):
         if self.degree_max == 1:
             raise UserError("degree_max is 1; expected 2 or more, or 0 for any number")
         self.limits()
+        self.annealing_terms()
+
+    def goal(self) -> Goal:
+        """What Roost's own makes small."""
+        return Goal(self.priority, self.weight)
+
+    @property
+    def counts_deliveries(self) -> bool:
+        """Whether it matters how many clients get a message: else the messages of a link do for ways, too."""
+        return self.variant == "roost" and self.goal() != Goal("load", 100.0)
+
+    def annealing_terms(self) -> AnnealingTerms:
+        """How Roost's own adapts."""
+        least = max(self.training_messages, 1)
+        return AnnealingTerms(training_min=least, training_max=self.training_messages_max)
+
+    def rewiring_terms(self) -> RewiringTerms:
+        """What a rewiring of Roost's own has to meet."""
+        return RewiringTerms(self.horizon_s, MESSAGES, MESSAGES_PER_ENTRY, self.margin)
 
     def limits(self) -> Limits:
         """What no rewiring may do."""
