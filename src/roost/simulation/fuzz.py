@@ -14,7 +14,8 @@ In the profile *moves* clients are sent from broker to broker all the time, most
 publish, with faults of all kinds and some churn; brokers are quick enough for a move to be over before long.
 
 In the profile *rewirings* links are moved all the time (see `broker.rewiring`), and clients too, with the
-same faults; nobody else changes the overlay.
+same faults; nobody else changes the overlay. In the profile *overlay* it is the brokers that move links, by
+what passes through them (`overlay.organising`), in federations of up to 63 of them.
 
 A scenario is a workload like any other: `Scenario.text` is the file from which it runs in the same way.
 """
@@ -40,7 +41,7 @@ from roost.simulation import statements as st
 from roost.simulation.faults import SHORTEST_S, Faults, merged, stage_of
 from roost.simulation.optimisers import Modules, modules_of
 from roost.simulation.run import Checks, check, rest, run
-from roost.simulation.scenario_settings import EDGES, MOVES, REWIRINGS, settings_of
+from roost.simulation.scenario_settings import EDGES, MOVES, OVERLAY, REWIRINGS, settings_of
 from roost.simulation.settings import settings_changed
 from roost.simulation.words import Words
 from roost.simulation.workload_file import write_workload
@@ -64,6 +65,9 @@ EVERYTHING = Subscription([Filter([])])
 EDGE_FAULTS_S = (1.0, 12.0)
 MOVES_PER_S = 6.0
 REWIRINGS_PER_S = 2.0
+# By what passes through them brokers decide: there has to be something.
+OVERLAY_EVENTS_PER_S = 30.0
+OVERLAY_BROKERS = (12, 30, 63)
 MOVED_PUBLISHERS = 0.8  # their share
 
 
@@ -106,6 +110,8 @@ class Scenario:
         small = self.profile in (EDGES, REWIRINGS)
         largest = [3, 5, 12] if small else [6, 15, BROKERS_MAX]
         size = r.randint(BROKERS_MIN, r.choice(largest))
+        if self.profile == OVERLAY:
+            size = r.choice(OVERLAY_BROKERS)
         topology = self._topology(size)
         self._brokers = list(topology.brokers)
         for name in self._brokers:
@@ -121,7 +127,7 @@ class Scenario:
         self._now += 1.0 + SETTLE_S
 
     def _machine(self, at: float, name: str) -> st.AddBroker:
-        quick = self.profile in (MOVES, EDGES, REWIRINGS)
+        quick = self.profile in (MOVES, EDGES, REWIRINGS, OVERLAY)
         mhz = self.random.choice([100.0, 1000.0] if quick else [1.0, 20.0, 1000.0])
         mbps = self.random.choice([5.0, 50.0] if quick else [0.05, 0.5, 5.0, 50.0])
         return st.AddBroker(at=at, broker=name, cpu_mhz=mhz, memory_mb=16, bandwidth_mbps=mbps)
@@ -145,7 +151,8 @@ class Scenario:
             self._phase_of_edges()
             return
         kind = r.choice(["faults", "faults", "churn", "both"])
-        plan = [(self._soon(PHASE_S), self._publish) for _ in range(int(EVENTS_PER_S * PHASE_S))]
+        per_s = OVERLAY_EVENTS_PER_S if self.profile == OVERLAY else EVENTS_PER_S
+        plan = [(self._soon(PHASE_S), self._publish) for _ in range(int(per_s * PHASE_S))]
         if kind != "churn":
             times = [self._soon(PHASE_S / 2) for _ in range(r.choice([1, 1, 2, 3]))]
             self._faulty += times
@@ -159,6 +166,8 @@ class Scenario:
             rewirings = int(REWIRINGS_PER_S * PHASE_S)
             plan += [(self._soon(PHASE_S), self._shuffle) for _ in range(rewirings)]
             plan += [(self._soon(PHASE_S), self._move) for _ in range(rewirings // 2)]
+        elif self.profile == OVERLAY:
+            plan += [(self._soon(PHASE_S), self._move) for _ in range(int(MOVES_PER_S))]
         # In the order of time, so that each sees what there is by then.
         for at, action in sorted(plan, key=lambda item: item[0]):
             action(at)
@@ -439,7 +448,7 @@ class Scenario:
 
     def _change_overlay(self, at: float) -> None:
         """One change at a time: while the overlay is in parts it is left so."""
-        if at > self._whole_at and self.profile != REWIRINGS:
+        if at > self._whole_at and self.profile not in (REWIRINGS, OVERLAY):
             choices = [self._relink, self._relink, self._add_broker, self._remove_broker]
             self.random.choice(choices)(at)
 
@@ -533,7 +542,7 @@ class Scenario:
     def _faults(self, said: list[st.Statement]) -> list[st.Statement]:
         faults = Faults(
             self.random,
-            "all" if self.profile == MOVES else self.profile,
+            {MOVES: "all", OVERLAY: REWIRINGS}.get(self.profile, self.profile),
             stage_of(said),
             durability=self.settings.durability,
             end=self.until,
@@ -545,7 +554,13 @@ class Scenario:
 
     def _set(self) -> list[st.Statement]:
         changed = settings_changed(self.settings)
-        return [st.Set(at=0.0, key=key, value=value) for key, value in changed.items()]
+        said: list[st.Statement] = [
+            st.Set(at=0.0, key=key, value=value) for key, value in changed.items()
+        ]
+        for order in self.settings.modules:
+            words = " ".join([order.state.value, *(f"{k}={v}" for k, v in order.settings.items())])
+            said.append(st.UseOptimiser(at=0.0, reference=order.reference, order=words))
+        return said
 
     def _comments(self) -> tuple[str, ...]:
         return (f"roost sim fuzz --first {self.seed} --seeds 1 --profile {self.profile}",)

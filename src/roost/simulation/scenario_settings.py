@@ -6,11 +6,14 @@ import random
 
 import msgspec
 
+from roost.broker.module import ModuleState
+from roost.broker.registry import ModuleOrder
 from roost.simulation.settings import Settings
 
 MOVES = "moves"
 EDGES = "edges"
 REWIRINGS = "rewirings"
+OVERLAY = "overlay"
 # Longer than a word takes to cross the federation: slow stores, slow links, and a spike of delay on the way.
 GRACE_S = 12.0
 EDGE_GRACE_S = 4.0
@@ -29,10 +32,12 @@ def settings_of(seed: int, profile: str, draws: random.Random) -> Settings:
     settings = _settings_of_all(seed, profile, draws)
     if profile == MOVES:
         return _settings_of_moves(settings, draws)
-    if profile == REWIRINGS:
-        # Optimisers watch, and find their neighbours changed.
-        optimiser = settings.optimiser
-        return msgspec.structs.replace(_settings_of_moves(settings, draws), optimiser=optimiser)
+    if profile in (REWIRINGS, OVERLAY):
+        # Optimisers of clients act as well, and find their neighbours changed.
+        found = msgspec.structs.replace(
+            _settings_of_moves(settings, draws), optimiser=settings.optimiser
+        )
+        return _settings_of_overlay(found, draws) if profile == OVERLAY else found
     return _settings_of_edges(settings, draws) if profile == EDGES else settings
 
 
@@ -75,6 +80,25 @@ def _settings_of_moves(settings: Settings, r: random.Random) -> Settings:
         link_latency_ms=r.choice([0.0, 2.0, 20.0]),
         # All that changes while a broker is down: above the bound its links would begin anew.
         link_outbox_max=r.choice([1_000, 100_000]),
+    )
+
+
+def _settings_of_overlay(settings: Settings, r: random.Random) -> Settings:
+    """Brokers that rewire themselves in a hurry, and some of them for nothing, so as not to come to rest."""
+    order = {
+        "variant": r.choice(["roost", "paper", "paper", "ocbr", "ocbr-gated"]),
+        "training_messages": str(r.choice([1, 5, 20])),
+        "training_s": r.choice(["1.0", "2.5"]),
+        "threshold": r.choice(["0.0", "-20.0"]),
+        "weight": r.choice(["100.0", "50.0"]),
+        "margin": r.choice(["0.0", "2.0"]),
+        "degree_max": r.choice(["0", "4", "8"]),
+        "seed": str(r.randrange(100)),
+    }
+    return msgspec.structs.replace(
+        settings,
+        modules=(ModuleOrder("overlay", ModuleState.ACTING, order),),
+        rest_s=r.choice([0.0, 0.0, 2.0]),
     )
 
 
