@@ -14,7 +14,7 @@ PATIENCE_S = 60.0
 
 
 def far_pairs(brokers: int) -> list[tuple[str, str]]:
-    """The leaves of `tree:N` (whose brokers stand row by row), each with one on the other side of the root."""
+    """The leaves of `tree:N`, whose brokers stand row by row, each with one on the other side of the root."""
     leaves = [f"B{n}" for n in range((brokers - 1) // 2, brokers)]
     half = len(leaves) // 2
     return [*zip(leaves[:half], leaves[half:], strict=True)]

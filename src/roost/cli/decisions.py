@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 EXAMPLES = """\b
-A decision is a move, to stay, or the outcome of a move: what was measured where the client went.
+A decision is that a client moves or a link, to stay, or the outcome: what was measured afterwards.
 Brokers remember their last 1,000; a trace (`roost trace on`) has all of them.
 
 \b
@@ -49,6 +49,16 @@ CANDIDATES = (
     Column("load"),
     Column("what became of it", left=True),
 )
+
+REWIRINGS = (
+    Column("link to", left=True),
+    Column("moves to", left=True),
+    Column("saves"),
+    Column("or makes shorter"),
+    Column("what became of it", left=True),
+)
+# What is to be changed, and what each kind is called if it is only observed.
+CHANGES = {"move": "would move", "rewire": "would rewire"}
 
 Decision = Mapping[str, Any]
 
@@ -141,7 +151,7 @@ def show(console: Console, found: Sequence[Decision]) -> None:
             arrow(now, then, load_text),
             why(decision),
         )
-        rows.append(Row(cells, None if decision["kind"] == "move" else "dim"))
+        rows.append(Row(cells, None if decision["kind"] in CHANGES else "dim"))
     console.print(fitted(COLUMNS, rows, console.width))
 
 
@@ -160,7 +170,9 @@ def show_one(console: Console, decision: Decision) -> None:
         "delay": arrow(now, then, delay_text),
         "load": arrow(now, then, load_text),
         "path": " - ".join(evidence.get("path", ())),
-        "from": sessions_text(evidence),
+        "from": sessions_text(evidence) or training_text(evidence),
+        "came": sides_text(evidence.get("came_from", {})),
+        "went": sides_text(evidence.get("went_to", {})),
     }
     for name, text in lines.items():
         if text:
@@ -174,6 +186,14 @@ def show_one(console: Console, decision: Decision) -> None:
         ]
         console.print(f"\nBest first, of {evidence['candidates']} candidates:")
         console.print(fitted(CANDIDATES, rows, console.width))
+    rewirings = evidence.get("rewirings", ())
+    if rewirings:
+        rows = [
+            Row((x["mover"], x["anchor"], f"{x['utility']:g}", f"{x['second']:g}", x["outcome"]))
+            for x in rewirings
+        ]
+        console.print(f"\nBest first, in messages, of {evidence['candidates']} candidates:")
+        console.print(fitted(REWIRINGS, rows, console.width))
 
 
 def sessions_text(evidence: Mapping[str, Any]) -> str:
@@ -184,14 +204,27 @@ def sessions_text(evidence: Mapping[str, Any]) -> str:
     return f"{sessions} of publications, at {evidence['rate_per_s']:.3g}/s"
 
 
+def training_text(evidence: Mapping[str, Any]) -> str:
+    """`500 messages in 12.5 s, with threshold 0`: what a broker was trained by."""
+    if "threshold" not in evidence:
+        return ""
+    found = f"{evidence['messages']} messages in {evidence['seconds']:.3g} s"
+    return f"{found} ({evidence['variant']}), with threshold {evidence['threshold']:.4g}"
+
+
+def sides_text(messages: Mapping[str, int]) -> str:
+    """`B1 20, B2 35, L 4`: what came from each side, or went there; L are the clients here."""
+    return ", ".join(f"{side} {count}" for side, count in messages.items())
+
+
 def what(decision: Decision) -> str:
     """Move, stay, refused, carried out, outcome; of what is only observed, that it is."""
     kind = str(decision["kind"])
-    return kind if decision["acted"] or kind != "move" else "would move"
+    return kind if decision["acted"] else CHANGES.get(kind, kind)
 
 
 def where(decision: Decision) -> str:
-    if decision["kind"] in ("move", "refused", "carried out", "abandoned"):
+    if decision["kind"] in (*CHANGES, "refused", "carried out", "abandoned"):
         return f"{decision['broker']} -> {decision['choice']}"
     return str(decision["broker"])
 
@@ -200,7 +233,10 @@ def why(decision: Decision) -> str:
     """In the words of the optimiser."""
     evidence = decision["evidence"]
     if decision["kind"] == "outcome":
-        return "predicted -> measured, after the move"
+        found = evidence.get("measured", {})
+        saved = f"; saved {found['saves']:g}" if "saves" in found else ""
+        said = f" of {decision['predicted']['saves']:g} messages" if saved else ""
+        return f"predicted -> measured, after the move{saved}{said}"
     if "took_s" in evidence and "decision" in evidence:
         return f"{evidence['decision']}, after {evidence['took_s']:.1f} s"
     if decision["kind"] == "refused":

@@ -258,8 +258,8 @@ class SelfOrganising(Module):
     def _promise(self, attempt: Attempt) -> Rewarded:
         trained = attempt.trained
         messages, crossed = crossings(trained.passages, attempt.rewiring)
-        saves = predicted_of(trained, self.config, attempt.decided.choice)["saves"]
-        return Rewarded(attempt.cause, attempt.rewiring.mover, messages, crossed, saves)
+        predicted = predicted_of(trained, self.config, attempt.decided.choice)
+        return Rewarded(attempt.cause, attempt.rewiring.mover, messages, crossed, **predicted)
 
     # --- what neighbours say --------------------------------------------------------------------------
 

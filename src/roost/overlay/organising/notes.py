@@ -44,6 +44,7 @@ class Rewarded(Struct, frozen=True, array_like=True, tag=3):
     messages: int  # that passed the links of the three while the middle trained
     crossings: int  # of those links, by these messages
     saves: float  # of these crossings, as predicted
+    load_per_s: float  # what is left of them a second
 
 
 class Found(Struct, frozen=True, array_like=True, tag=6):

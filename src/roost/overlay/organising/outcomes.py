@@ -98,5 +98,5 @@ class Outcomes:
             link_between(watched.middle, promise.mover),
             around.broker,
             evidence=evidence,
-            predicted={"saves": promise.saves},
+            predicted={"saves": promise.saves, "load_per_s": promise.load_per_s},
         )
