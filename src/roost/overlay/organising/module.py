@@ -118,12 +118,15 @@ class SelfOrganising(Module):
     def neighbours_changed(self, now: float) -> None:
         neighbours = sorted(self._around.neighbours)
         if neighbours != self._neighbours:
+            # To those who know it already it is no news if as many went as came.
+            as_many = len(neighbours) == len(self._neighbours)
+            news = [n for n in neighbours if not as_many or n not in self._neighbours]
             self._neighbours = neighbours
             for name in neighbours:
                 self._promised.pop(name, None)
             self._degrees = {n: d for n, d in self._degrees.items() if n in neighbours}
             self._came_from = {}
-            self._say_degree(neighbours)
+            self._say_degree(news)
             self._outcomes.neighbours_are(neighbours)
             if self._attempt is None or not self._attempt.cause:
                 self._train(now)

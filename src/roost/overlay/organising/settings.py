@@ -24,7 +24,7 @@ Variant = Literal["roost", "paper", "ocbr", "ocbr-gated"]
 
 # What the three brokers of a rewiring say to each other, and modules to anchors; and that what has to be said
 # of subscriptions is counted in messages (`deciding`).
-MESSAGES, MESSAGES_PER_ENTRY = 40.0, 1.0
+MESSAGES, MESSAGES_PER_ENTRY = 50.0, 1.0
 
 # `B1 - B2`, as decisions call a link, or without blanks `B1--B2`.
 _between = re.compile(r"\s+-\s+|\s*--\s*")
