@@ -1,0 +1,107 @@
+"""Links and publishers that both follow the traffic: rewiring and GRAPE act together, under the arbiter.
+
+Each is run alone, and both together, over the same traffic: of random publishers, each with some subscribers
+of its own topic anywhere in a tree. Together they make no more messages than the better one of them alone.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from roost.broker.commands import Decision, Record
+from roost.broker.module import Module
+from roost.overlay.organising import OverlaySettings, SelfOrganising
+from roost.overlay.topologies import balanced_tree
+from roost.relocation import Goal, Grape, GrapeConfig, Terms
+from roost.simulation.host import Host
+from roost.simulation.run import check, rest, run
+from roost.simulation.workload_file import parse_workload
+from roost.simulation.world import World
+from tests.overlay.organised import check_tree, publisher, publishing, subscriber
+
+BROKERS, PUBLISHERS, SUBSCRIBERS = 15, 8, 3
+GAP_S, UNTIL_S, LAST_S = 0.025, 90.0, 10.0
+REST_S = 2.0
+SEEDS = 10
+
+
+def workload(seed: int) -> str:
+    draws = random.Random(seed)
+    tree = balanced_tree(BROKERS)
+    said = [f"0.0 federation set rest_s {REST_S}"]
+    said += [f"0.0 broker add {name} 1000 16 100" for name in tree.brokers]
+    said += [f"0.0 link add {link.a} {link.b} 1" for link in tree.links]
+    for n in range(PUBLISHERS):
+        said.append(publisher(f"P{n}", draws.choice(tree.brokers), f"t{n}"))
+        homes = draws.sample(tree.brokers, draws.randint(1, SUBSCRIBERS))
+        said += [subscriber(f"S{n}-{home}", home, f"t{n}") for home in homes]
+    said += publishing([(f"P{n}", f"t{n}") for n in range(PUBLISHERS)], 2.0, UNTIL_S, GAP_S)
+    return "\n".join([*said, f"{UNTIL_S + 1} end"])
+
+
+class Together(World):
+    """What is decided, and who holds which lease."""
+
+    def __init__(self, seed: int, modules: Sequence[str]) -> None:
+        parsed = parse_workload(workload(seed), "together", None)
+        self.leased: dict[tuple[str, str], Decision] = {}  # (broker, subject)
+        self.done: dict[str, int] = {}
+
+        def make(_: str) -> list[Module]:
+            overlay = SelfOrganising(OverlaySettings(training_messages=50, training_s=5.0))
+            goal, terms = Goal("load", 100.0), Terms(rest_s=0.0)
+            grape = Grape(GrapeConfig(goal=goal, session=20, terms=terms))
+            return [module for module in (overlay, grape) if module.name in modules]
+
+        super().__init__(parsed.settings, parsed.statements, seed=seed, modules=make)
+
+    def decided(self, host: Host, record: Record) -> None:
+        super().decided(host, record)
+        decision = record.decision
+        key = (host.name, decision.subject)
+        if decision.kind in ("move", "rewire"):
+            assert decision.acted
+            assert key not in self.leased, decision
+            self.leased[key] = decision
+        elif decision.kind in ("carried out", "abandoned"):
+            assert self.leased.pop(key).cause == decision.evidence["decision"]
+            self.done[decision.module] = self.done.get(decision.module, 0) + 1
+
+    def rewired(self, middle: str, mover: str, anchor: str) -> None:
+        super().rewired(middle, mover, anchor)
+        check_tree(self)
+
+    def traffic(self) -> int:
+        """Messages between brokers of the last seconds, when all has been done that there is to do."""
+        run(self, UNTIL_S - LAST_S)
+        before = self.publications_sent
+        run(self, UNTIL_S)
+        sent = self.publications_sent - before
+        assert check(self, rested=rest(self), must_rest=True).clean
+        return sent
+
+
+def compared(seed: int) -> tuple[dict[str, int], Together]:
+    """Messages that there are with each alone, with both, and the world with both."""
+    both = Together(seed, ["overlay", "grape"])
+    found = {name: Together(seed, [name]).traffic() for name in ("overlay", "grape")}
+    return {"none": Together(seed, []).traffic(), **found, "both": both.traffic()}, both
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_they_do_not_get_into_each_others_way(seed: int) -> None:
+    messages, world = compared(seed)
+    assert messages["both"] <= min(messages["overlay"], messages["grape"]), messages
+    assert world.done["overlay"] > 0
+    assert world.done["grape"] > 0
+
+
+@pytest.mark.long
+def test_ten_seeds() -> None:
+    for seed in range(SEEDS):
+        messages, world = compared(seed)
+        print(seed, messages, world.done)
+        assert messages["both"] <= min(messages["overlay"], messages["grape"]), messages
