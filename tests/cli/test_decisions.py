@@ -6,11 +6,14 @@ import asyncio
 import re
 import time
 from collections.abc import Iterator
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
 import roost as roost_
 from roost.built_in import BUILT_IN, MODULES
+from roost.cli.decisions import show, show_one
 from roost.cli.up import optimisers_of
 from roost.client import Client
 from roost.errors import UserError
@@ -153,3 +156,55 @@ def test_the_settings_of_a_federation() -> None:
     ):
         with pytest.raises(UserError, match=message):
             optimisers_of(names, goal, observe=observe)
+
+
+def rewiring(kind: str, *, acted: bool, **more: object) -> dict[str, object]:
+    """A decision about a link, as brokers tell it."""
+    option = {"mover": "B1", "anchor": "B2", "utility": 12.0, "second": 3.0, "outcome": "chosen"}
+    evidence = {
+        "why": "saves 240 messages in 600 s and costs 60",
+        "variant": "roost",
+        "threshold": 0.0,
+        "messages": 20,
+        "seconds": 2.0,
+        "came_from": {"B1": 20},
+        "went_to": {"B2": 16, "B3": 4},
+        "candidates": 6,
+        "rewirings": [option],
+        "present": {"load_per_s": 18.0},
+    }
+    return {
+        "id": "B0/overlay/1",
+        "time": 1.7e9,
+        "broker": "B0",
+        "module": "overlay",
+        "kind": kind,
+        "subject": "B0 - B1",
+        "choice": "B2",
+        "acted": acted,
+        "evidence": evidence | more,
+        "predicted": {"saves": 12.0, "load_per_s": 10.0},
+        "cause": "B0/overlay/decision 1",
+    }
+
+
+def test_decisions_about_links_are_shown_like_others() -> None:
+    outcome = rewiring("outcome", acted=True, measured={"saves": 11.0, "load_per_s": 10.5})
+    shown = [rewiring("rewire", acted=False), rewiring("rewire", acted=True), outcome]
+    console = Console(width=200, file=StringIO(), force_terminal=False)
+    show(console, shown)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "would rewire" in text
+    assert re.search(r"rewire +B0 - B1 +B0 -> B2 +18.0/s -> 10.0/s +saves 240 messages", text)
+    assert re.search(r"10.0/s -> 10.5/s +.*saved 11 of 12 messages", text)
+
+
+def test_a_decision_about_a_link_in_full() -> None:
+    console = Console(width=120, file=StringIO(), force_terminal=False)
+    show_one(console, rewiring("rewire", acted=True))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "from   20 messages in 2 s (roost), with threshold 0" in text
+    assert "came   B1 20\n" in text
+    assert "went   B2 16, B3 4\n" in text
+    assert "Best first, in messages, of 6 candidates:" in text
+    assert re.search(r"B1 +B2 +12 +3 +chosen", text)

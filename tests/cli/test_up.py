@@ -39,7 +39,15 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_a_federation_from_start_to_end(roost: Roost, state: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as bystander:
-        optimise = ("--optimise", "grape", "--goal", "load100", "--observe")
+        optimise = (
+            "--optimise",
+            "grape",
+            "--goal",
+            "load100",
+            "--optimise",
+            "overlay",
+            "--observe",
+        )
         ran = roost("up", "chain", "--brokers", "3", *optimise, "--json")
         assert (ran.code, ran.err) == (0, "")
         assert ran.json["links"] == [["B0", "B1"], ["B1", "B2"]]
@@ -52,7 +60,8 @@ def test_a_federation_from_start_to_end(roost: Roost, state: Path) -> None:
             zip(["B0", "B1", "B2"], pids, strict=True)
         )
         modules = [x["modules"] for x in ran.json["brokers"]]
-        assert modules == [dict.fromkeys(BUILT_IN[MODULES], "off") | {"grape": "observing"}] * 3
+        states = dict.fromkeys(BUILT_IN[MODULES], "off")
+        assert modules == [states | {"grape": "observing", "overlay": "observing"}] * 3
         assert 'priority = "load"\nweight = 100.0\n' in (state / "B0.toml").read_text()
         links = [x["links"] for x in ran.json["brokers"]]
         assert [list(each) for each in links] == [["B1"], ["B0", "B2"], ["B1"]]

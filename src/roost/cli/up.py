@@ -33,7 +33,7 @@ Examples:
   roost down
   roost up sites.graphml --durable --state /tmp/sites
   roost up tree --brokers 15 --optimise grape --goal load100 --observe
-  roost up tree --brokers 7 --optimise grape --optimise pop
+  roost up tree --brokers 15 --optimise overlay --optimise grape
 """
 BROKERS = 3
 OPTIMISERS = tuple(BUILT_IN[MODULES])
