@@ -62,6 +62,11 @@ class Sides(NamedTuple):
         np.fill_diagonal(together, 0)
         return Sums(together.astype(np.int64), link.astype(np.int64))
 
+    def relayed(self) -> int:
+        """Messages that pass, and that no client here publishes or gets."""
+        come, _ = self.passing
+        return int((come[:-1].sum(0) * (self.wanted[-1] == 0)).sum())
+
     def couples(self) -> Counts:
         """Of OCBR's counters; the last row and column are L."""
         return _either_way(self.published, (self.wanted > 0).astype(float))
@@ -120,9 +125,7 @@ class Flows:
             order.append(broker)
             parents.append(parent)
             places.append(at)
-            waiting += [
-                (other, broker, here) for other in self.near[broker] if other != parent or here == 0
-            ]
+            waiting += [(other, broker, here) for other in self.near[broker] if other != parent]
         end = np.arange(1, len(order) + 1)
         for i in range(len(order) - 1, 0, -1):
             end[places[i]] = max(end[places[i]], end[i])
