@@ -9,7 +9,8 @@ A broker is *warm* or *cold*.
 It starts warm. Investments have to bring something: a broker that has made as many of them as it has links,
 and nothing was saved since, cools. It cools, too, when a training of the greatest length has found nothing.
 It warms when traffic changes: when the shares of its sides in the messages are others than before, by more
-than chance.
+than chance. And it warms when another broker has moved a link to it or from it, since there may be something
+to find now; but what it has spent it has spent, or brokers could keep each other warm for ever.
 
 Training starts short, so that the first rewirings, which save most, come early, and doubles each time when
 nothing was found: what is left to be found is smaller, and takes longer to be told from chance. A change of
@@ -90,6 +91,11 @@ def after_training(
 def after_change(climate: Climate, terms: AnnealingTerms) -> Climate:
     """Traffic is another."""
     return replace(climate, warm=True, spent=0, training=terms.training_min)
+
+
+def after_neighbour(climate: Climate, degree: int, terms: AnnealingTerms) -> Climate:
+    """A link has come or gone that others have moved; the broker has so many neighbours now."""
+    return replace(climate, warm=climate.spent < degree, training=terms.training_min)
 
 
 def after_outcome(

@@ -22,7 +22,13 @@ import numpy as np
 
 from roost.optimising.goal import Goal
 from roost.overlay.rewiring import exact, theorem
-from roost.overlay.rewiring.annealing import AnnealingTerms, Climate, after_training, start
+from roost.overlay.rewiring.annealing import (
+    AnnealingTerms,
+    Climate,
+    after_neighbour,
+    after_training,
+    start,
+)
 from roost.overlay.rewiring.choosing import Offers, best_pair, is_above, values_at
 from roost.overlay.rewiring.counters import Rewiring
 from roost.overlay.rewiring.deciding import offers_ocbr, offers_roost
@@ -66,6 +72,9 @@ class Rule:
 
     def decided(self, broker: int, rewired: float | None, degree: int) -> None:
         """What came of its decision: the utility of what was rewired, if anything."""
+
+    def involved(self, broker: int, degree: int) -> None:
+        """Another broker has moved a link to it or from it."""
 
 
 class PaperRule(Rule):
@@ -131,6 +140,10 @@ class RoostRule(Rule):
         climate = self.climates.get(broker) or start(self.terms)
         self.climates[broker] = after_training(climate, rewired, degree, self.terms)
 
+    def involved(self, broker: int, degree: int) -> None:
+        climate = self.climates.get(broker) or start(self.terms)
+        self.climates[broker] = after_neighbour(climate, degree, self.terms)
+
     def warmed(self) -> None:
         """Traffic has changed."""
         self.climates.clear()
@@ -166,15 +179,19 @@ class Organisation:
         for broker in order:
             if broker in locked or len(self.flows.near[broker]) < 2:
                 continue
+            near = self.flows.near[broker]
             found = self._decide(broker, locked)
-            degree = len(self.flows.near[broker])
-            self.rule.decided(broker, None if found is None else found.utility, degree)
+            # Who finds nothing because a neighbour is locked has not found that there is nothing.
+            if found is not None or locked.isdisjoint(near):
+                self.rule.decided(broker, None if found is None else found.utility, len(near))
             if found is None:
                 continue
             three = found[:3]
             self.flows.rewire(*three)
             for one in three:
                 self._measured.pop(one, None)
+            for one in (found.mover, found.anchor):
+                self.rule.involved(one, len(self.flows.near[one]))
             locked.update(three)
             done.append(found)
         return done
