@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 
@@ -10,12 +12,12 @@ from roost.optimising.goal import Goal
 from roost.overlay.rewiring.annealing import (
     AnnealingTerms,
     Climate,
-    after_change,
     after_neighbour,
     after_outcome,
     after_training,
     has_changed,
     is_significant,
+    noise,
     start,
 )
 from roost.overlay.rewiring.counters import LOCAL, Passages, Rewiring, Training
@@ -52,7 +54,7 @@ def test_investments_end_when_they_bring_nothing() -> None:
 
 def test_a_change_of_traffic_warms_and_a_moved_link_warms_who_has_not_spent_all() -> None:
     cold = Climate(warm=False, training=400, spent=3)
-    assert after_change(cold, TERMS) == Climate(warm=True, training=100, spent=0)
+    assert start(TERMS) == Climate(warm=True, training=100, spent=0)
     assert after_neighbour(cold, 3, TERMS) == Climate(warm=False, training=100, spent=3)
     assert after_neighbour(cold, 4, TERMS) == Climate(warm=True, training=100, spent=3)
 
@@ -79,11 +81,38 @@ def test_a_saving_is_significant_beyond_twice_the_root_of_what_crosses_the_link(
     assert is_significant(0, 100, TERMS)
 
 
+def test_noise_cools_and_is_drawn() -> None:
+    """Section 5.1, with chance in place of a threshold below 0."""
+    terms = AnnealingTerms(noise=0.1, cooling=0.5)
+    climate = start(terms)
+    seen = []
+    for _ in range(8):
+        seen.append(climate.temperature)
+        climate = after_training(climate, 1.0, 3, terms)
+    assert seen == [0.1, 0.05, 0.025, 0.0125, 0.00625, 0.003125, 0.0015625, 0.0]
+    assert noise(2, 0.0, 100, Random(1)) is None
+    found = noise(40, 0.1, 100, Random(1))
+    assert found is not None
+    assert abs(found.mean()) < 1
+    assert found.std() == pytest.approx(
+        10 * np.pi / np.sqrt(3), rel=0.1
+    )  # of the logistic distribution
+    choices = {
+        decide_roost(
+            "B0", ["B1", "B2", "B3"], talking(), 0, temperature=9.0, random=Random(n)
+        ).rewiring
+        for n in range(30)
+    }
+    assert len(choices) > 3
+
+
 def test_terms_that_make_no_sense() -> None:
     with pytest.raises(UserError, match="the least first"):
         AnnealingTerms(training_min=10, training_max=9)
     with pytest.raises(UserError, match="change -1"):
         AnnealingTerms(change=-1)
+    with pytest.raises(UserError, match="cooling 1"):
+        AnnealingTerms(cooling=1)
     with pytest.raises(UserError, match="margin -1"):
         RewiringTerms(margin=-1)
 

@@ -7,12 +7,16 @@ from typing import Literal, NamedTuple, get_args
 
 from roost.errors import UserError
 from roost.experiments.overlay.churn import perturbed
-from roost.experiments.overlay.workload import Load, Start, tree_of
+from roost.experiments.overlay.workload import Load
+from roost.optimising.goal import Goal
+from roost.overlay.rewiring.annealing import AnnealingTerms
 from roost.overlay.rewiring.flows import Flows, flows_of
 from roost.overlay.rewiring.limits import Limits
 from roost.overlay.rewiring.rounds import OcbrRule, Organisation, PaperRule, RoostRule, Rule
+from roost.overlay.trees import Topology
 
 Variant = Literal["paper", "ocbr", "gated", "roost"]
+VARIANTS: tuple[str, ...] = get_args(Variant)
 # A run that has not come to rest by then is cut off; OCBR without its gate never does.
 ROUNDS_MAX = 1_500
 
@@ -48,57 +52,64 @@ class Track(NamedTuple):
         return self.states[min(number, len(self.states) - 1)]
 
 
-def rule_of(
-    variant: str, load: Load, *, threshold: float, degree_max: int | None, price: float
-) -> Rule:
+class Terms(NamedTuple):
+    """What the brokers decide by, beside the variant."""
+
+    threshold: float = 0.0  # of the paper's
+    goal: Goal = Goal("load", 100.0)  # of Roost's own, and so is the price, in messages of a round
+    price: float = 0.0
+    degree_max: int | None = None
+    noise: float = 0.0
+
+
+def rule_of(variant: str, load: Load, terms: Terms) -> Rule:
     """What the brokers decide by."""
     match variant:
         case "paper":
-            return PaperRule(threshold, load.subscriptions)
+            return PaperRule(terms.threshold, load.subscriptions)
         case "ocbr" | "gated":
             return OcbrRule(gated=variant == "gated")
         case "roost":
-            return RoostRule(degree_max=degree_max, price=price)
-    raise UserError(f"variant {variant!r}; expected {', '.join(get_args(Variant))}")
+            annealing = AnnealingTerms(noise=terms.noise)
+            return RoostRule(terms.goal, terms.degree_max, terms.price, annealing)
+    raise UserError(f"variant {variant!r}; expected {', '.join(VARIANTS)}")
 
 
 def organised(
+    topology: Topology,
     load: Load,
-    start: Start,
     variant: str,
     seed: int,
+    terms: Terms = Terms(),  # noqa: B008 (immutable)
     *,
-    threshold: float = 0.0,
-    degree_max: int | None = None,
-    price: float = 0.0,
     rounds: int = ROUNDS_MAX,
     churn: str = "none",
 ) -> Track:
     """A run until it rests, or for so many rounds; with churn it goes on for all of them."""
-    demand = load.demand
-    flows = flows_of(tree_of(start, len(demand.brokers), seed), demand)
     random = Random(seed)
-
-    def organisation() -> Organisation:
-        return Organisation(flows, rule, random, Limits(degree_max=degree_max))
-
-    rule = rule_of(variant, load, threshold=threshold, degree_max=degree_max, price=price)
-    own = organisation()
-    states = [state_of(flows, 0)]
+    limits = Limits(degree_max=terms.degree_max)
+    rule = rule_of(variant, load, terms)
+    own = Organisation(flows_of(topology, load.demand), rule, random, limits)
+    states = [state_of(own.flows, 0)]
     for _ in range(rounds):
         done = own.round()
-        rewirings = states[-1].rewirings + len(done)
-        states.append(state_of(flows, rewirings))
+        if not done and churn == "none":
+            return Track(states, True, own.flows)
+        states.append(state_of(own.flows, states[-1].rewirings + len(done)))
         if churn != "none":
-            flows, load = perturbed(flows, load, churn, random)
-            if isinstance(rule, PaperRule):
-                rule = PaperRule(threshold, load.subscriptions)
-            elif isinstance(rule, RoostRule):
-                rule.warmed()
-            own = organisation()
-        elif not done:
-            return Track(states[:-1], True, flows)
-    return Track(states, False, flows)
+            flows, load = perturbed(own.flows, load, churn, random)
+            rule = _informed(rule, load, terms)
+            own = Organisation(flows, rule, random, limits)
+    return Track(states, False, own.flows)
+
+
+def _informed(rule: Rule, load: Load, terms: Terms) -> Rule:
+    """The same rule, of which the demand is another now."""
+    if isinstance(rule, PaperRule):
+        return PaperRule(terms.threshold, load.subscriptions)
+    if isinstance(rule, RoostRule):
+        rule.warmed()
+    return rule
 
 
 def state_of(flows: Flows, rewirings: int) -> State:

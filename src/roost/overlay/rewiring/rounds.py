@@ -27,9 +27,10 @@ from roost.overlay.rewiring.annealing import (
     Climate,
     after_neighbour,
     after_training,
+    noise,
     start,
 )
-from roost.overlay.rewiring.choosing import Offers, best_pair, is_above, values_at
+from roost.overlay.rewiring.choosing import Offers, best_pair, is_above, noise_at, values_at
 from roost.overlay.rewiring.counters import Rewiring
 from roost.overlay.rewiring.deciding import offers_ocbr, offers_roost
 from roost.overlay.rewiring.demand import Amounts
@@ -61,7 +62,7 @@ class Rule:
         """What depends on the counters of a broker alone."""
         raise NotImplementedError
 
-    def offers(self, measured: Any, degrees: list[int]) -> Offers:  # noqa: ARG002
+    def offers(self, broker: int, measured: Any, degrees: list[int], random: Random) -> Offers:  # noqa: ARG002
         """What it could rewire; its neighbours have so many neighbours."""
         found: Offers = measured
         return found
@@ -107,6 +108,7 @@ class Measured(NamedTuple):
     saved: Counts
     shorter: Counts
     promise: float
+    link_mean: float
 
 
 class RoostRule(Rule):
@@ -117,31 +119,42 @@ class RoostRule(Rule):
         goal: Goal = Goal("load", 100.0),  # noqa: B008 (frozen)
         degree_max: int | None = None,
         price: float = 0.0,
+        terms: AnnealingTerms = AnnealingTerms(),  # noqa: B008 (frozen)
     ) -> None:
-        self.goal, self.degree_max, self.price = goal, degree_max, price
-        self.terms = AnnealingTerms()
+        self.goal, self.degree_max, self.price, self.terms = goal, degree_max, price, terms
         self.climates: dict[int, Climate] = {}
 
     def measure(self, sides: Sides) -> Measured:
+        sums = sides.sums()
         promise = sides.relayed() / max(len(sides.near) - 1, 1)
-        return Measured(exact.saved(sides.sums()), exact.links_saved(sides.between()), promise)
+        return Measured(
+            exact.saved(sums),
+            exact.links_saved(sides.between()),
+            promise,
+            float(sums.link.mean()),
+        )
 
-    def offers(self, measured: Measured, degrees: list[int]) -> Offers:
-        return offers_roost(measured.saved, measured.shorter, self.goal, degrees, self.degree_max)
+    def offers(self, broker: int, measured: Measured, degrees: list[int], random: Random) -> Offers:
+        found = offers_roost(measured.saved, measured.shorter, self.goal, degrees, self.degree_max)
+        temperature = self._climate(broker).temperature
+        chance = noise(len(degrees), temperature, measured.link_mean, random)
+        return found._replace(noise=chance)
+
+    def _climate(self, broker: int) -> Climate:
+        return self.climates.get(broker) or start(self.terms)
 
     def accepts(self, broker: int, measured: Measured, utility: float, second: float) -> bool:
-        climate = self.climates.get(broker) or start(self.terms)
-        threshold = climate.threshold(self.price)
+        threshold = self._climate(broker).threshold(self.price)
         if not is_above(utility, second, threshold):
             return False
         return max(utility, measured.promise) >= self.price
 
     def decided(self, broker: int, rewired: float | None, degree: int) -> None:
-        climate = self.climates.get(broker) or start(self.terms)
+        climate = self._climate(broker)
         self.climates[broker] = after_training(climate, rewired, degree, self.terms)
 
     def involved(self, broker: int, degree: int) -> None:
-        climate = self.climates.get(broker) or start(self.terms)
+        climate = self._climate(broker)
         self.climates[broker] = after_neighbour(climate, degree, self.terms)
 
     def warmed(self) -> None:
@@ -202,7 +215,7 @@ class Organisation:
             self._measured[broker] = sides.near, self.rule.measure(sides)
         near, measured = self._measured[broker]
         degrees = [len(self.flows.near[other]) for other in near]
-        offers = self.rule.offers(measured, degrees)
+        offers = self.rule.offers(broker, measured, degrees, self.random)
         bound = np.array([other in locked for other in near])
         allowed = self._allowed(broker, near, degrees)
         if self.if_locked == "next":
@@ -211,7 +224,7 @@ class Organisation:
         if best is None or bound[best[0]] or bound[best[1]]:
             return None
         utility, second = values_at(offers, best)
-        if not self.rule.accepts(broker, measured, utility, second):
+        if not self.rule.accepts(broker, measured, utility + noise_at(offers, best), second):
             return None
         return Done(broker, near[best[0]], near[best[1]], utility)
 
