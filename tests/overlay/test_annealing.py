@@ -44,19 +44,20 @@ def test_training_doubles_while_nothing_is_found_and_then_the_broker_is_cold() -
 
 def test_investments_end_when_they_bring_nothing() -> None:
     climate = start(TERMS)
-    for spent in range(1, 4):
+    for spent, degree in ((1, 3), (2, 2), (3, 1)):  # each one takes a link away
         assert climate.warm
-        climate = after_training(climate, 0.0, 3, TERMS)
+        climate = after_training(climate, 0.0, degree, TERMS)
         assert climate.spent == spent
     assert not climate.warm
-    assert after_training(Climate(spent=2), 5.0, 3, TERMS).spent == 0
+    saved = after_training(Climate(spent=2, links=3), 5.0, 3, TERMS)
+    assert (saved.spent, saved.links) == (0, 0)
 
 
 def test_a_change_of_traffic_warms_and_a_moved_link_warms_who_has_not_spent_all() -> None:
-    cold = Climate(warm=False, training=400, spent=3)
+    cold = Climate(warm=False, training=400, spent=3, links=3)
     assert start(TERMS) == Climate(warm=True, training=100, spent=0)
-    assert after_neighbour(cold, 3, TERMS) == Climate(warm=False, training=100, spent=3)
-    assert after_neighbour(cold, 4, TERMS) == Climate(warm=True, training=100, spent=3)
+    assert after_neighbour(cold, 3, TERMS) == Climate(warm=False, training=100, spent=3, links=3)
+    assert after_neighbour(cold, 4, TERMS) == Climate(warm=True, training=100, spent=3, links=3)
 
 
 def test_a_prediction_that_did_not_come_true_makes_training_longer() -> None:

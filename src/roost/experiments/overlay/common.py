@@ -7,8 +7,10 @@ from math import isnan, nan
 from statistics import fmean
 
 from roost.experiments.frame import Grid, Results, Scale
+from roost.overlay.rewiring.repaying import RewiringTerms, price
 from roost.pictures.charts import Series
 from roost.pipeline.sweeps.tasks import Value
+from roost.pipeline.workload.topics import TOPICS
 
 TASK = "roost.experiments.overlay.cell:CELL"
 SMALL, PAPER = "small", "paper"
@@ -18,6 +20,9 @@ SCALE_FREE, SPIRAL = "scale-free", "spiral"
 ROUNDS = 200
 # The paper's threshold by content (table 1, as the text has it); by topic it is 0.
 THRESHOLDS = {TOPIC: 0.0, CONTENT: -10.0}
+# What a rewiring has to save in a round of Roost's own, so that it repays within six of them: a table of ten
+# topics moves in both directions.
+PRICE = price(2 * TOPICS, 1.0, RewiringTerms(horizon_s=6.0))
 NAMES = {
     "paper": "002",
     "ocbr": "OCBR",

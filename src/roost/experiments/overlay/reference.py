@@ -15,6 +15,7 @@ from roost.experiments.overlay.common import (
     CONTENT,
     MESSAGES,
     NAMES,
+    PRICE,
     REWIRINGS,
     ROUNDS,
     SCALE_FREE,
@@ -49,7 +50,13 @@ def grids(scale: Scale, _: Mapping[str, str]) -> list[Grid]:
             grid(scale, variant=["paper"], threshold=[threshold], rounds=ends, **usual),
             grid(scale, variant=["ocbr"], threshold=[threshold], rounds=[ROUNDS], **usual),
             grid(scale, variant=["gated"], threshold=[threshold], **usual),
-            grid(scale, variant=["roost"], degree_max=(0, *limits_of(scale)), **usual),
+            grid(
+                scale,
+                variant=["roost"],
+                price=[PRICE],
+                degree_max=(0, *limits_of(scale)),
+                **usual,
+            ),
         ]
     return [*cells, {"variant": ["optimum"]}, {"variant": ["large"], "brokers": [LARGE]}]
 

@@ -14,6 +14,7 @@ from roost.experiments.overlay.common import (
     CONTENT,
     MESSAGES,
     NAMES,
+    PRICE,
     REWIRINGS,
     ROUNDS,
     SCALE_FREE,
@@ -32,7 +33,6 @@ from roost.pipeline.sweeps.tasks import Value
 
 CHURNS = ("nodes", "interests", "both")
 NOISES = (0.0, -10.0, -50.0)
-PRICE = 20.0
 # What is varied, and the values beside that of the reference.
 AXES: Mapping[str, Sequence[Value]] = {
     "subscribers": (0.2, 0.5, 1.0),
@@ -64,7 +64,7 @@ def grids(scale: Scale, _: Mapping[str, str]) -> list[Grid]:
             }
             cells += [
                 grid(scale, variant=["paper"], threshold=[threshold], **usual),
-                grid(scale, variant=["roost"], degree_max=[limit], **usual),
+                grid(scale, variant=["roost"], degree_max=[limit], price=[PRICE], **usual),
             ]
         roost: dict[str, Sequence[Value]] = {
             "variant": ["roost"],
@@ -72,8 +72,8 @@ def grids(scale: Scale, _: Mapping[str, str]) -> list[Grid]:
             "degree_max": [limit],
         }
         cells += [
-            grid(scale, price=[PRICE], rounds=[ROUNDS], **roost),
-            grid(scale, load_weight=[50.0, 0.0], rounds=[ROUNDS], **roost),
+            grid(scale, price=[0.0], rounds=[ROUNDS], **roost),
+            grid(scale, load_weight=[50.0, 0.0], price=[PRICE], rounds=[ROUNDS], **roost),
         ]
     cells.append(
         grid(scale, variant=["paper"], matching=[CONTENT], threshold=NOISES, rounds=[ROUNDS])
@@ -83,17 +83,14 @@ def grids(scale: Scale, _: Mapping[str, str]) -> list[Grid]:
 
 def _reference(results: Results, matching: str, variant: str) -> Results:
     """The cells with nothing varied."""
-    own = results.where(matching=matching, variant=variant, price=0.0, load_weight=100.0)
-    if variant == "paper":
-        own = own.where(threshold=THRESHOLDS[matching])
-    return own.where(**REFERENCE_OF)
+    return _varied(results, matching, variant, "start", SCALE_FREE)
 
 
 def _varied(results: Results, matching: str, variant: str, axis: str, value: Value) -> Results:
-    own = results.where(matching=matching, variant=variant, price=0.0, load_weight=100.0)
+    own = results.where(matching=matching, variant=variant, **{**REFERENCE_OF, axis: value})
     if variant == "paper":
-        own = own.where(threshold=THRESHOLDS[matching])
-    return own.where(**{**REFERENCE_OF, axis: value})
+        return own.where(threshold=THRESHOLDS[matching])
+    return own.where(price=PRICE, load_weight=100.0)
 
 
 def claims(results: Results) -> list[Claim]:
@@ -165,15 +162,15 @@ def _of_roost(results: Results) -> Iterator[Claim]:
             "",
         )
         own = results.where(matching=matching, variant="roost", **REFERENCE_OF)
-        dear = own.where(price=PRICE, load_weight=100.0)
+        free = own.where(price=0.0)
         yield at_most(
             "Roost",
             f"rewirings at a price of {PRICE:g} messages a round by those for nothing, {matching}",
-            ratio(dear.mean("rewirings"), roost.mean("rewirings")),
+            ratio(roost.mean("rewirings"), free.mean("rewirings")),
             1,
             "",
         )
-        delay = own.where(price=0.0, load_weight=0.0)
+        delay = own.where(load_weight=0.0)
         yield at_most(
             "Roost",
             f"links a delivery with delay as the goal by those with traffic, {matching}",
@@ -196,12 +193,12 @@ def findings(results: Results) -> list[str]:
                 found.append(f"{matching}, {NAMES[variant]}, {axis}: {told}.")
         roost = results.where(matching=matching, variant="roost", **REFERENCE_OF)
         goals = (
-            (f"load{weight:g}", roost.where(price=0.0, load_weight=weight))
+            (f"load{weight:g}", roost.where(price=PRICE, load_weight=weight))
             for weight in (100.0, 50.0, 0.0)
         )
         told = "; ".join(f"{name}: {_told(own)}" for name, own in goals)
         found.append(f"{matching}, Roost, goal: {told}.")
-        found.append(f"{matching}, Roost, price {PRICE:g}: {_told(roost.where(price=PRICE))}.")
+        found.append(f"{matching}, Roost, rewirings for nothing: {_told(roost.where(price=0.0))}.")
     own = results.where(matching=CONTENT, variant="paper", **REFERENCE_OF)
     told = "; ".join(f"{value:g}: {_told(own.where(threshold=value))}" for value in NOISES)
     found.append(f"content, 002, T: {told}.")

@@ -6,7 +6,7 @@ A broker is *warm* or *cold*.
             makes ways shorter, or room (`gathering`)
     cold    the threshold is the price of a rewiring (`repaying`): only what pays for itself is done
 
-It starts warm. Investments have to bring something: a broker that has made as many of them as it has links,
+It starts warm. Investments have to bring something: a broker that has made as many of them as it had links,
 and nothing was saved since, cools. It cools, too, when a training of the greatest length has found nothing.
 It warms when traffic changes: when the shares of its sides in the messages are others than before, by more
 than chance. And it warms when another broker has moved a link to it or from it, since there may be something
@@ -77,6 +77,7 @@ class Climate(Struct, frozen=True):
     warm: bool = True
     training: int = 200  # messages, of the next training
     spent: int = 0  # rewirings that saved nothing, since the last one that did
+    links: int = 0  # the most that the broker had meanwhile
     temperature: float = 0.0
 
     def threshold(self, price: float) -> float:
@@ -118,14 +119,16 @@ def after_training(
         found_out = climate.training >= terms.training_max
         return replace(climate, training=longer, warm=climate.warm and not found_out)
     if rewired > 0:
-        return replace(climate, spent=0)
-    spent = climate.spent + 1
-    return replace(climate, spent=spent, warm=climate.warm and spent < degree)
+        return replace(climate, spent=0, links=0)
+    spent, links = climate.spent + 1, max(climate.links, degree)
+    return replace(climate, spent=spent, links=links, warm=climate.warm and spent < links)
 
 
 def after_neighbour(climate: Climate, degree: int, terms: AnnealingTerms) -> Climate:
     """A link has come or gone that others have moved; the broker has so many neighbours now."""
-    return replace(climate, warm=climate.spent < degree, training=terms.training_min)
+    return replace(
+        climate, warm=climate.spent < max(climate.links, degree), training=terms.training_min
+    )
 
 
 def after_outcome(

@@ -54,10 +54,11 @@ class Sides(NamedTuple):
         others = wants.sum(0) - wants  # sides that it goes to, if it comes from this one
         n = len(self.near)
         near, behind = published[:n], wants[:n]
-        to = (near * (1 + (others[:n] == 1))) @ behind.T
-        mixed = (behind * near) @ behind.T
-        both = (behind * published.sum(0)) @ behind.T - mixed - mixed.T
-        together = to + to.T + both
+        # All of `together` is a sum over kinds of something of one side and [it goes to the other]: to and only
+        # as they are, both as half of what is published anywhere but behind the one, from either.
+        share = near * (1 + (others[:n] == 1)) + behind * (published.sum(0) / 2 - near)
+        one = share @ behind.T
+        together = one + one.T
         link = (near * (others[:n] > 0)).sum(1) + ((published.sum(0) - near) * behind).sum(1)
         np.fill_diagonal(together, 0)
         return Sums(together.astype(np.int64), link.astype(np.int64))
