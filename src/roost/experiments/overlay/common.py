@@ -20,9 +20,9 @@ SCALE_FREE, SPIRAL = "scale-free", "spiral"
 ROUNDS = 200
 # The paper's threshold by content (table 1, as the text has it); by topic it is 0.
 THRESHOLDS = {TOPIC: 0.0, CONTENT: -10.0}
-# What a rewiring has to save in a round of Roost's own, so that it repays within six of them: a table of ten
+# What a rewiring of Roost's own has to save in a round, so that it repays within ten of them: a table of ten
 # topics moves in both directions.
-PRICE = price(2 * TOPICS, 1.0, RewiringTerms(horizon_s=6.0))
+PRICE = price(2 * TOPICS, 1.0, RewiringTerms(horizon_s=10.0))
 NAMES = {
     "paper": "002",
     "ocbr": "OCBR",
