@@ -9,9 +9,10 @@ from difflib import get_close_matches
 
 from roost.errors import UserError
 from roost.experiments.frame import Experiment
+from roost.experiments.overlay import EXPERIMENTS as OVERLAY
 from roost.experiments.relocation import EXPERIMENTS as RELOCATION
 
-EXPERIMENTS = {experiment.name: experiment for experiment in RELOCATION}
+EXPERIMENTS = {experiment.name: experiment for experiment in (*RELOCATION, *OVERLAY)}
 
 
 def find_experiment(name: str) -> Experiment:

@@ -43,7 +43,8 @@ def _summary(report: Report) -> Iterator[str]:
         f"<p>Scale {escape(report.scale.name)}: {escape(report.scale.what)};"
         f" means over {len(report.seeds)} seed{'s' * (len(report.seeds) != 1)}."
         f" {held} of {len(report.claims)} claims hold."
-        f" {checks['delivered']:,} deliveries, {promises}.</p>"
+        + (f" {checks['delivered']:,} deliveries, {promises}." if any(checks.values()) else "")
+        + "</p>"
     )
     if report.failed:
         yield (

@@ -41,6 +41,7 @@ class Offers(NamedTuple):
     second: Values | None = None  # decides between equals
     barred: NDArray[np.bool_] | None = None  # pairs that are no candidates
     why: str = ""
+    noise: Values | None = None  # that is added to the values, to choose by
 
 
 class Option(Struct, frozen=True):
@@ -72,7 +73,8 @@ def best_pair(
         allowed = allowed & ~offers.barred
     if not allowed.any():
         return None
-    ties = allowed & (offers.values == offers.values[allowed].max())
+    ranked = offers.values if offers.noise is None else offers.values + offers.noise
+    ties = allowed & (ranked == ranked[allowed].max())
     if offers.second is not None:
         ties &= offers.second == offers.second[ties].max()
     places = np.flatnonzero(ties)
@@ -111,7 +113,7 @@ def choose_rewiring(
     chosen, utility, second = None, 0.0, 0.0
     if found is not None:
         utility, second = values_at(offers, found)
-        if is_above(utility, second, threshold):
+        if is_above(utility + noise_at(offers, found), second, threshold):
             chosen = Rewiring(middle, neighbours[found[0]], neighbours[found[1]])
     best = None if found is None else found[0] * n + found[1]
     evidence = _evidence(neighbours, offers, threshold, best, objections)
@@ -122,6 +124,11 @@ def values_at(offers: Offers, place: tuple[int, int]) -> tuple[float, float]:
     """The value of a pair, and its second one."""
     second = 0.0 if offers.second is None else float(offers.second[place])
     return float(offers.values[place]), second
+
+
+def noise_at(offers: Offers, place: tuple[int, int]) -> float:
+    """What chance adds to the value of a pair."""
+    return 0.0 if offers.noise is None else float(offers.noise[place])
 
 
 def is_above(utility: float, second: float, threshold: float) -> bool:
@@ -145,8 +152,10 @@ def _evidence(
     def outcome(place: int, utility: float, more: float) -> str:
         if place in objections:
             return objections[place]
-        if not is_above(utility, more, threshold):
-            return f"saves {utility:g}, not more than {threshold:g}"
+        noise = noise_at(offers, divmod(place, n))
+        if not is_above(utility + noise, more, threshold):
+            chance = f" and {noise:+.3g} by chance" if noise else ""
+            return f"saves {utility:g}{chance}, not more than {threshold:g}"
         return "chosen" if place == best else "not the best"
 
     found = []

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from roost.optimising.goal import Goal
 from roost.overlay.rewiring import exact, ocbr, theorem
+from roost.overlay.rewiring.annealing import noise
 from roost.overlay.rewiring.choosing import Offers, RewiringChoice, choose_rewiring
 from roost.overlay.rewiring.counters import Passages, Rewiring, Training
 from roost.overlay.rewiring.gathering import second_values
@@ -98,17 +99,22 @@ def decide_roost(
     goal: Goal = Goal("load", 100.0),  # noqa: B008 (frozen)
     degrees: Mapping[str, int] | None = None,
     degree_max: int | None = None,
+    temperature: float = 0.0,
     random: Random | None = None,
 ) -> RewiringChoice:
     """The pair that saves most by the goal, exactly; at equal values what makes ways shorter, or room.
 
-    `degrees` are those of the neighbours, as far as they are known.
+    `degrees` are those of the neighbours, as far as they are known. A `temperature` above 0 takes `random`.
     """
     near = sorted(neighbours)
-    saved = exact.saved(exact.sums(near, passages.kinds))
+    sums = exact.sums(near, passages.kinds)
+    saved = exact.saved(sums)
     shorter = exact.links_saved(exact.between(near, passages.deliveries))
     known = degrees or {}
     offers = offers_roost(saved, shorter, goal, [known.get(n, 1) for n in near], degree_max)
+    if temperature and random is not None and near:
+        chance = noise(len(near), temperature, float(sums.link.mean()), random)
+        offers = offers._replace(noise=chance)
     return choose_rewiring(middle, near, offers, threshold, objection, random=random)
 
 

@@ -54,13 +54,19 @@ class Sides(NamedTuple):
         others = wants.sum(0) - wants  # sides that it goes to, if it comes from this one
         n = len(self.near)
         near, behind = published[:n], wants[:n]
-        to = (near * (1 + (others[:n] == 1))) @ behind.T
-        mixed = (behind * near) @ behind.T
-        both = (behind * published.sum(0)) @ behind.T - mixed - mixed.T
-        together = to + to.T + both
+        # All of `together` is a sum over kinds of something of one side times [it goes to the other]: `to` and
+        # `only` as they are, `both` as half of what is published, less what is behind the one, from either.
+        share = near * (1 + (others[:n] == 1)) + behind * (published.sum(0) / 2 - near)
+        one = share @ behind.T
+        together = one + one.T
         link = (near * (others[:n] > 0)).sum(1) + ((published.sum(0) - near) * behind).sum(1)
         np.fill_diagonal(together, 0)
         return Sums(together.astype(np.int64), link.astype(np.int64))
+
+    def relayed(self) -> int:
+        """Messages that pass, and that no client here publishes or gets."""
+        come, _ = self.passing
+        return int((come[:-1].sum(0) * (self.wanted[-1] == 0)).sum())
 
     def couples(self) -> Counts:
         """Of OCBR's counters; the last row and column are L."""
@@ -120,9 +126,7 @@ class Flows:
             order.append(broker)
             parents.append(parent)
             places.append(at)
-            waiting += [
-                (other, broker, here) for other in self.near[broker] if other != parent or here == 0
-            ]
+            waiting += [(other, broker, here) for other in self.near[broker] if other != parent]
         end = np.arange(1, len(order) + 1)
         for i in range(len(order) - 1, 0, -1):
             end[places[i]] = max(end[places[i]], end[i])

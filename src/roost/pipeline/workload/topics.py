@@ -129,10 +129,14 @@ class ZipfSubscriptions:
         """The topics, as filters write them."""
         return pa.array(map(write_value, topic_names(self.topics)))
 
-    def __call__(self, block: Block) -> dict[str, Column]:
+    def drawn(self, block: Block) -> tuple[Integers, list[Integers]]:
+        """The broker of each subscription, and its topics as numbers from 0 on, a column for each."""
         rng = block.draws("overlay subscriptions")
         host = np.array(self.hosts)[block.rows // self.per_subscriber % len(self.hosts)]
-        columns = zipf(rng, block.size, self.topics, self.filter_size)
+        return host, zipf(rng, block.size, self.topics, self.filter_size)
+
+    def __call__(self, block: Block) -> dict[str, Column]:
+        host, columns = self.drawn(block)
         names = [chosen(self.literals, column) for column in columns]
         if self.filter_size == 1:
             filters = joined(f"{TOPIC} = ", *names)
@@ -271,12 +275,16 @@ class TopicPublications:
     publishers: tuple[str, ...]
     topics: int
 
-    def __call__(self, block: Block) -> dict[str, Column]:
+    def drawn(self, block: Block) -> tuple[Integers, Integers]:
+        """The number of each message's publisher, and its topic, from 0 on."""
         rng = block.draws("topic publications")
-        names = pa.array(topic_names(self.topics))
+        return block.rows % len(self.publishers), rng.integers(self.topics, size=block.size)
+
+    def __call__(self, block: Block) -> dict[str, Column]:
+        publisher, topic = self.drawn(block)
         return {
             PUBLICATION: block.rows,
-            TOPIC: chosen(names, rng.integers(self.topics, size=block.size)),
-            "publisher": chosen(pa.array(self.publishers), block.rows % len(self.publishers)),
+            TOPIC: chosen(pa.array(topic_names(self.topics)), topic),
+            "publisher": chosen(pa.array(self.publishers), publisher),
             "sequence": block.rows // len(self.publishers) + 1,
         }
