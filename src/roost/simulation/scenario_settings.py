@@ -92,6 +92,7 @@ def _settings_of_overlay(settings: Settings, r: random.Random) -> Settings:
         "threshold": r.choice(["0.0", "-20.0"]),
         "weight": r.choice(["100.0", "50.0"]),
         "margin": r.choice(["0.0", "2.0"]),
+        "noise": r.choice(["0.0", "0.5"]),
         "degree_max": r.choice(["0", "4", "8"]),
         "seed": str(r.randrange(100)),
     }

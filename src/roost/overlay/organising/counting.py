@@ -25,17 +25,18 @@ class Counting:
     def __init__(self, around: Surroundings, *, by_subscription: bool, by_delivery: bool) -> None:
         self._around = around
         self._by_delivery = by_delivery
-        self.passages = Passages()
+        self._passages = Passages()
+        # Of messages alike, that are not among the passages yet: each takes one look into this, and no more.
+        self._alike: dict[tuple[str, tuple[str, ...], bool], int] = {}
         self.training = Training() if by_subscription else None
+        self.messages = 0
         self._texts: dict[str, str] = {}  # by the id of a subscription
-
-    @property
-    def messages(self) -> int:
-        return self.passages.messages
 
     def reset(self) -> None:
         """A new training begins."""
-        self.passages.reset()
+        self.messages = 0
+        self._alike.clear()
+        self._passages.reset()
         if self.training is not None:
             self.training.reset()
         if len(self._texts) > TEXTS_MAX:
@@ -43,16 +44,27 @@ class Counting:
 
     def passed(self, visit: Visit) -> None:
         """A publication of a client has been routed."""
+        self.messages += 1
         source = LOCAL if visit.from_client else visit.source
-        deliveries = dict.fromkeys(visit.neighbours, 1)
-        if visit.matches:
-            deliveries[LOCAL] = 1
         if self._by_delivery:
+            deliveries = dict.fromkeys(visit.neighbours, 1)
             deliveries |= {name: len(behind) for name, behind in visit.behind.items()}
             deliveries |= {LOCAL: len(visit.matches)} if visit.matches else {}
-        self.passages.passed(source, deliveries)
+            self._passages.passed(source, deliveries)
+        else:
+            alike = (source, tuple(visit.neighbours), bool(visit.matches))
+            self._alike[alike] = self._alike.get(alike, 0) + 1
         if self.training is not None:
-            self.training.passed(source, deliveries, dict.fromkeys(self._matched(visit)))
+            sides = [*visit.neighbours, LOCAL] if visit.matches else visit.neighbours
+            self.training.passed(source, sides, dict.fromkeys(self._matched(visit)))
+
+    def passages(self) -> Passages:
+        """Roost's counters. Where deliveries don't count, a side that messages go to is one."""
+        for (source, neighbours, local), count in self._alike.items():
+            sides = (*neighbours, LOCAL) if local else neighbours
+            self._passages.passed(source, dict.fromkeys(sides, 1), count)
+        self._alike.clear()
+        return self._passages
 
     def _matched(self, visit: Visit) -> Iterator[str]:
         for client, ids in visit.matches.items():

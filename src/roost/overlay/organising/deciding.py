@@ -102,6 +102,7 @@ def decide(
         goal=settings.goal(),
         degrees=trained.degrees,
         degree_max=settings.degree_max or None,
+        temperature=climate.temperature,
         random=random,
     )
     found = choice.rewiring

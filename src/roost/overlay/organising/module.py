@@ -116,20 +116,27 @@ class SelfOrganising(Module):
             self._trained(now)
 
     def neighbours_changed(self, now: float) -> None:
+        if self._neighbours_are_others() and (self._attempt is None or not self._attempt.cause):
+            degree = len(self._neighbours)
+            self._climate = annealing.after_neighbour(self._climate, degree, self._terms)
+            self._train(now)
+
+    def _neighbours_are_others(self) -> bool:
+        """Whether some have come or gone: then they are told how many there are."""
         neighbours = sorted(self._around.neighbours)
-        if neighbours != self._neighbours:
-            # To those who know it already it is no news if as many went as came.
-            as_many = len(neighbours) == len(self._neighbours)
-            news = [n for n in neighbours if not as_many or n not in self._neighbours]
-            self._neighbours = neighbours
-            for name in neighbours:
-                self._promised.pop(name, None)
-            self._degrees = {n: d for n, d in self._degrees.items() if n in neighbours}
-            self._came_from = {}
-            self._say_degree(news)
-            self._outcomes.neighbours_are(neighbours)
-            if self._attempt is None or not self._attempt.cause:
-                self._train(now)
+        if neighbours == self._neighbours:
+            return False
+        # To those who know it already it is no news if as many went as came.
+        as_many = len(neighbours) == len(self._neighbours)
+        news = [n for n in neighbours if not as_many or n not in self._neighbours]
+        self._neighbours = neighbours
+        for name in neighbours:
+            self._promised.pop(name, None)
+        self._degrees = {n: d for n, d in self._degrees.items() if n in neighbours}
+        self._came_from = {}
+        self._outcomes.neighbours_are(neighbours)
+        self._say_degree(news)
+        return True
 
     def timer(self, name: str, now: float) -> None:
         attempt = self._attempt
@@ -149,9 +156,9 @@ class SelfOrganising(Module):
         if len(self._neighbours) < 2 or not self._counting.messages:
             self._train(now)
             return
-        come, _ = by_side(self._counting.passages)
+        come, _ = by_side(self._counting.passages())
         if annealing.has_changed(self._came_from, come, self._terms):
-            self._climate = annealing.after_change(self._climate, self._terms)
+            self._climate = annealing.start(self._terms)
         self._came_from = come
         # Links may not have been up when there was something to say.
         self._say_degree([name for name in self._neighbours if name not in self._degrees])
@@ -164,7 +171,7 @@ class SelfOrganising(Module):
         trained = Trained(
             around.broker,
             near,
-            self._counting.passages,
+            self._counting.passages(),
             self._counting.training,
             max(self._over_at - self._since, TRAINING_S_MIN),
             subscriptions | {LOCAL: sum(map(len, around.clients().values()))},
@@ -256,6 +263,7 @@ class SelfOrganising(Module):
         if promise.messages:
             self._around.tell(anchor, body_of(promise), attempt.cause, behind=True)
         self._learn(attempt.decided.choice.utility)
+        self._neighbours_are_others()
         self._train(now)
 
     def _promise(self, attempt: Attempt) -> Rewarded:

@@ -72,6 +72,13 @@ class OverlaySettings(Struct, frozen=True, kw_only=True):
     margin: Annotated[
         Factor, why("... how many times what it costs to move the tables it has to save by then.")
     ] = 2.0
+    noise: Annotated[
+        Factor,
+        why(
+            "Roost's own: chance in its choice at first, as a share of what a link carries; it cools. That"
+            " finds better trees, and takes more rewirings."
+        ),
+    ] = 0.0
     degree_max: Annotated[
         Count,
         why(
@@ -107,8 +114,8 @@ class OverlaySettings(Struct, frozen=True, kw_only=True):
 
     def annealing_terms(self) -> AnnealingTerms:
         """How Roost's own adapts."""
-        least = max(self.training_messages, 1)
-        return AnnealingTerms(training_min=least, training_max=self.training_messages_max)
+        least, most = max(self.training_messages, 1), self.training_messages_max
+        return AnnealingTerms(training_min=least, training_max=most, noise=self.noise)
 
     def rewiring_terms(self) -> RewiringTerms:
         """What a rewiring of Roost's own has to meet."""

@@ -90,17 +90,18 @@ class Passages:
         self.deliveries: dict[tuple[str, str], int] = {}
         self.messages = 0
 
-    def passed(self, source: str, deliveries: Mapping[str, int]) -> None:
+    def passed(self, source: str, deliveries: Mapping[str, int], times: int = 1) -> None:
         """A message has passed. `deliveries` has each of its destinations, and how many clients get it there.
 
         Of clients behind a neighbour a broker knows subscriptions, which are fewer where others cover them.
+        Or several messages, so many times alike.
         """
         kind = (source, frozenset(deliveries))
-        self.kinds[kind] = self.kinds.get(kind, 0) + 1
+        self.kinds[kind] = self.kinds.get(kind, 0) + times
         for destination, count in deliveries.items():
             pair = (source, destination)
-            self.deliveries[pair] = self.deliveries.get(pair, 0) + count
-        self.messages += 1
+            self.deliveries[pair] = self.deliveries.get(pair, 0) + count * times
+        self.messages += times
 
     def reset(self) -> None:
         """A new training begins."""
