@@ -248,6 +248,10 @@ def test_what_neighbours_have_asked_for() -> None:
     assert found == {"sub/1": "a > 5"}  # which covers the other
     assert around.subscriptions_from("B1") == {}
     assert around.subscriptions_from("B9") == {}
+    offered = {id_: str(a) for id_, a in around.advertisements_from("B1").items()}
+    assert list(offered.values()) == ["a > 0"]
+    assert around.advertisements_from("B3") == {}
+    assert around.advertisements_from("B9") == {}
 
 
 def covering_set(federation: Witnessed, broker: str) -> dict[str, str]:

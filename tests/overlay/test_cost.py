@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from roost.broker.channel import Lane
 from roost.broker.messages import Delivery, Message, Publication
 from roost.overlay.organising import OverlaySettings
-from roost.overlay.organising.deciding import BY_MOVER, BY_OTHERS
+from roost.overlay.organising.deciding import BY_ADVERTISEMENT, BY_MOVER, BY_OTHERS
 from roost.overlay.organising.settings import MESSAGES
 from tests.overlay.organised import Organised, federation, publisher, publishing, subscriber
 
@@ -37,12 +37,15 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Message]]:
         yield said
 
 
-def cost(monkeypatch: pytest.MonkeyPatch, at_mover: int, elsewhere: int) -> int:
-    """Of moving B2 behind B1, for whom it subscribes to so many topics; B3 to others."""
+def cost(
+    monkeypatch: pytest.MonkeyPatch, at_mover: int, elsewhere: int, advertised: int = 0
+) -> int:
+    """Of moving B2 behind B1, where it subscribes to so many topics and B3 to others; B0 advertises."""
     said = [*federation(LINKS), publisher("P", "B1", "x"), subscriber("S", "B2", "x")]
     said += [publisher("Q", "B0", "y")]
     said += [f"0.6 subscriber add M{n} B2 class = 'y' and a = {n}" for n in range(at_mover)]
     said += [f"0.6 subscriber add N{n} B3 class = 'x' and a = {n}" for n in range(elsewhere)]
+    said += [publisher(f"R{n}", "B0", f"z{n}") for n in range(advertised)]
     said += publishing([("P", "x")], 4.0, 10.0, 0.1)
     world = Organised("\n".join([*said, "12 end"]), replace(SETTINGS))
     world.until(3.9)  # everything has settled
@@ -60,5 +63,8 @@ def test_a_rewiring_costs_about_what_decisions_take_it_to_cost(
     by_mover = (cost(monkeypatch, 20, 0) - few) / 20
     by_others = (cost(monkeypatch, 0, 20) - few) / 20
     assert by_mover <= BY_MOVER
+    by_advertisement = (cost(monkeypatch, 0, 0, 20) - few) / 20
     assert by_others <= BY_OTHERS
-    print(f"{few} messages, {by_mover:g} a subscription of the mover's, {by_others:g} of others'")
+    assert by_advertisement <= BY_ADVERTISEMENT
+    print(f"{few} messages, {by_mover:g} a subscription of the mover's, {by_others:g} of others',")
+    print(f"{by_advertisement:g} an advertisement")

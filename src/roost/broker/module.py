@@ -97,6 +97,9 @@ class Surroundings(Protocol):
     def subscriptions_from(self, neighbour: str) -> Mapping[str, Subscription]:
         """What a neighbour has asked for: for those behind it, so far as nothing covers it."""
 
+    def advertisements_from(self, neighbour: str) -> Mapping[str, Advertisement]:
+        """What those behind a neighbour have advertised, in the same way."""
+
     def publishers(self) -> Mapping[str, Mapping[str, Advertisement]]:
         """Those of them that have advertised, and what."""
 

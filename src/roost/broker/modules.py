@@ -111,12 +111,15 @@ class ModuleHost:
         link = self._at.links.get(neighbour)
         return _subscriptions(link) if link is not None else {}
 
+    def advertisements_from(self, neighbour: str) -> Mapping[str, Advertisement]:
+        link = self._at.links.get(neighbour)
+        return _advertisements(link) if link is not None else {}
+
     def publishers(self) -> Mapping[str, Mapping[str, Advertisement]]:
         found: dict[str, dict[str, Advertisement]] = {}
         for session in self._at.sessions.values():
-            for entry in session.advertisements.values():
-                assert isinstance(entry.interest, Advertisement)
-                found.setdefault(session.client, {})[entry.id] = entry.interest
+            if session.advertisements:
+                found.setdefault(session.client, {}).update(_advertisements(session))
         return found
 
     def covering_set(self) -> Mapping[str, Subscription]:
@@ -299,6 +302,14 @@ def _subscriptions(hop: Hop) -> dict[str, Subscription]:
     found = {}
     for entry in hop.subscriptions.values():
         assert isinstance(entry.interest, Subscription)
+        found[entry.id] = entry.interest
+    return found
+
+
+def _advertisements(hop: Hop) -> dict[str, Advertisement]:
+    found = {}
+    for entry in hop.advertisements.values():
+        assert isinstance(entry.interest, Advertisement)
         found[entry.id] = entry.interest
     return found
 

@@ -31,8 +31,8 @@ Objection = Callable[[Rewiring], str]
 
 # What a subscription costs when the link to the mover moves, in messages between brokers, as a test measures
 # it: if it came from the mover, it is told to two and withdrawn by two, with whatever depends on it; any
-# other is told to the mover anew.
-BY_MOVER, BY_OTHERS = 6, 1
+# other is told to the mover anew. An advertisement costs about the same whichever side it is from.
+BY_MOVER, BY_OTHERS, BY_ADVERTISEMENT = 6, 1, 2
 
 
 class Trained(Struct, frozen=True):
@@ -44,13 +44,15 @@ class Trained(Struct, frozen=True):
     training: Training | None  # the paper's
     seconds: float
     subscriptions: Mapping[str, int]  # that came from each neighbour, and from L
+    advertisements: int  # that are known here
     degrees: Mapping[str, int]  # of neighbours, as far as they have said so
 
     def entries(self, mover: str) -> int:
-        """What has to be said of subscriptions if the link to this neighbour moves."""
+        """What has to be said of tables if the link to this neighbour moves."""
         from_mover = self.subscriptions.get(mover, 0)
         others = sum(self.subscriptions.values()) - from_mover
-        return BY_MOVER * from_mover + BY_OTHERS * others
+        told = BY_MOVER * from_mover + BY_OTHERS * others
+        return told + BY_ADVERTISEMENT * self.advertisements
 
     def exact(self, rewiring: Rewiring) -> int:
         """What a rewiring would have saved of the messages that were counted."""

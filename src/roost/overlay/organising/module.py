@@ -168,6 +168,8 @@ class SelfOrganising(Module):
         """By what was counted, and without what was refused since."""
         around, near = self._around, self._neighbours
         subscriptions = {name: len(around.subscriptions_from(name)) for name in near}
+        advertisements = sum(len(around.advertisements_from(name)) for name in near)
+        advertisements += sum(map(len, around.publishers().values()))
         trained = Trained(
             around.broker,
             near,
@@ -175,6 +177,7 @@ class SelfOrganising(Module):
             self._counting.training,
             max(self._over_at - self._since, TRAINING_S_MIN),
             subscriptions | {LOCAL: sum(map(len, around.clients().values()))},
+            advertisements,
             self._degrees,
         )
         decided = decide(trained, self.config, self._climate, self._objection_to, self._random)

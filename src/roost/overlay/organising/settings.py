@@ -85,7 +85,7 @@ class OverlaySettings(Struct, frozen=True, kw_only=True):
             "Neighbours of a broker at most. 0: any number; the tree may then become a star, whose middle"
             " has all the work."
         ),
-    ] = 8
+    ] = 16
     pinned: Annotated[Names, why('Links that stay: [ "B1 - B2" ].')] = ()
     forbidden: Annotated[
         Names, why("Brokers that are never to be linked, said in the same way.")
