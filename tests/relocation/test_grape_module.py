@@ -14,8 +14,8 @@ from roost.broker import events as ev
 from roost.broker.client import Client
 from roost.broker.messages import Note, Probe, Probed, Publication
 from roost.broker.module import Visit
+from roost.broker.newcomers import SHOWN_AFTER_S
 from roost.language import Event
-from roost.optimising.arrivals import SHOWN_AFTER_S
 from roost.optimising.bitvector import BitVector
 from roost.relocation import Goal, Grape, GrapeConfig, Terms
 from roost.relocation.collecting import NO_LOAD

@@ -7,12 +7,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from roost.broker import events as ev
-from roost.optimising.arrivals import Arrival
+from roost.broker.newcomers import Newcomer
 from roost.relocation import Goal, Grape, GrapeConfig, Terms
 from roost.relocation.collecting import NO_LOAD
 from roost.relocation.notes import SessionAnswer, SessionRequest
 from tests.broker.kit import Federation
-from tests.relocation.federation import EVERYTHING, FIGURE_1, module_at, notes
+from tests.relocation.federation import EVERYTHING, FIGURE_1, notes
 
 PERIOD_S = 20.0
 
@@ -82,9 +82,9 @@ def test_a_group_moves_to_its_publisher_and_misses_nothing() -> None:
 def test_a_group_rests_as_long_as_any_of_it_does() -> None:
     """One has been at its broker for long, the other has just come."""
     made = federation({"B7": 2}, terms=Terms(margin=0.0, share_min=0.0, rest_s=80.0))
-    arrivals = module_at(made, "B7")._arrivals
+    newcomers = made.brokers["B7"].modules._at.newcomers
     for client, now in (("SB7.0", 0.0), ("SB7.1", 60.0)):
-        arrivals.announced(client, Arrival(now, "", {}, 0.0))
+        newcomers.expect(client, Newcomer("another", now, "", {}, 0.0))
     publish_for(made, 130)
     assert not decisions(made, "move")
     stays = [stay.evidence["worth"]["reason"] for stay in decisions(made, "stay")]

@@ -113,28 +113,31 @@ class Exchange:
 
     def _deliver(self, publication: Publication, hops: int, local: Sequence[Hop]) -> None:
         frames: list[tuple[int, Frame]] = []
+        bound = self._session_bound
         for hop in local:
             if not isinstance(hop, Session):
                 assert isinstance(hop, Inside)
                 self._modules.heard(hop, publication, hop.matched, self._work.now)
                 continue
             lane = hop.channel.data
-            if (
-                not hop.open or lane.sent - lane.acked >= self._session_bound
-            ) and not self._sessions.room(hop, publication):
+            if (not hop.open or lane.sent - lane.acked >= bound) and not self._sessions.room(
+                hop, publication
+            ):
                 self._sessions.overflow(hop)
                 continue
             if hop.dropped:
                 self._flow.tell(hop, Dropped(hop.dropped))
                 hop.drop(0)
             matched = hop.matched
-            parts = (matched,) if len(matched) <= FEW_IDS else parts_of(matched, self._ids_bytes)
-            for part in parts:
-                frame = lane.push(Delivery(publication, part), hops)
-                if lane.spilled:
-                    self._flow.spilled(hop)
-                elif hop.open:
-                    frames.append((hop.connection, frame))  # type: ignore[arg-type]
+            if len(matched) > FEW_IDS:
+                *others, matched = parts_of(matched, self._ids_bytes)
+                for part in others:
+                    self._flow.tell(hop, Delivery(publication, part), hops)
+            frame = lane.push(Delivery(publication, matched), hops)
+            if lane.spilled:
+                self._flow.spilled(hop)
+            elif hop.open:
+                frames.append((hop.connection, frame))  # type: ignore[arg-type]
         if frames:
             self._work.commands.append(Deliver(publication, frames))
 

@@ -165,6 +165,27 @@ class Surroundings(Protocol):
         (`link_between`). None while only observing, or if it is refused: that is recorded, too, and why.
         """
 
+    def expect(
+        self,
+        client: str,
+        decision: str,
+        predicted: Mapping[str, float],
+        publishes_per_s: float = 0.0,
+    ) -> None:
+        """A client is on its way here, by a decision of this module elsewhere: all modules count it."""
+
+    def expected_per_s(self) -> float:
+        """What those publish that were sent here so lately that the load does not show it yet."""
+
+    def since_moved_s(self, client: str) -> float | None:
+        """How long ago a client was sent here, by whatever module; None if it was not."""
+
+    def awaits_outcome(self, client: str) -> bool:
+        """Whether this module has sent it here, and has not said what came of it."""
+
+    def outcome(self, client: str, measured: Mapping[str, float]) -> None:
+        """What came of a move here: recorded once, next to what was predicted; nothing if there was none."""
+
     def redirect(self, client: str, address: Address, cause: str) -> None:
         """Ask a client to move there, which has to be leased. Only for a cause, which a proposal gives."""
 

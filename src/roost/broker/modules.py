@@ -16,6 +16,7 @@ from roost.broker.identity import Identity
 from roost.broker.messages import CONTROL, Message, Note, Probe, Probed, Publication
 from roost.broker.module import Module, ModuleState, Visit
 from roost.broker.names import Address
+from roost.broker.newcomers import Newcomer, Newcomers
 from roost.broker.router import Flooding
 from roost.broker.watches import Watches
 from roost.broker.work import Work
@@ -56,6 +57,7 @@ class Premises:
         self.rewire = rewire  # mover, anchor, cause and urgency
         self.arbiter = arbiter
         self.watches = Watches()
+        self.newcomers = Newcomers()
         self.load: LoadIndices | None = None  # the last sample
 
 
@@ -242,6 +244,34 @@ class ModuleHost:
         self._at.arbiter.grant(proposal, cause, self._at.work.now)
         self.record(kind, subject, choice, evidence, predicted, cause, acted=True)
         return cause
+
+    def expect(
+        self,
+        client: str,
+        decision: str,
+        predicted: Mapping[str, float],
+        publishes_per_s: float = 0.0,
+    ) -> None:
+        now, module = self._at.work.now, self.module.name
+        newcomer = Newcomer(module, now, decision, predicted, publishes_per_s)
+        self._at.newcomers.expect(client, newcomer)
+
+    def expected_per_s(self) -> float:
+        return self._at.newcomers.expected_per_s(self._at.work.now)
+
+    def since_moved_s(self, client: str) -> float | None:
+        return self._at.newcomers.since_s(client, self._at.work.now)
+
+    def awaits_outcome(self, client: str) -> bool:
+        return self._at.newcomers.awaits_outcome(client, self.module.name)
+
+    def outcome(self, client: str, measured: Mapping[str, float]) -> None:
+        newcomer = self._at.newcomers.end_of_wait(client, self.module.name)
+        if newcomer is not None:
+            evidence = {"decision": newcomer.decision, "measured": measured}
+            self.decide(
+                "outcome", client, self.broker, evidence=evidence, predicted=newcomer.predicted
+            )
 
     def redirect(self, client: str, address: Address, cause: str) -> None:
         if not self.acting:

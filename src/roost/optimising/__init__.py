@@ -7,7 +7,6 @@
 | `room` | which brokers would be too busy with one more client |
 | `goal` | what is to be made small, and by how much |
 | `worth` | whether a move pays for itself |
-| `arrivals` | clients that were sent to a broker: what was predicted, and what came of it |
 
-All but the last are pure functions. `arrivals` is the memory of a module, which it tells what has happened.
+All of it is pure.
 """

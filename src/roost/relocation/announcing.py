@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from roost.optimising.arrivals import Arrival, Arrivals
 from roost.relocation.notes import Arriving, body_of
 
 if TYPE_CHECKING:
     from roost.broker.module import Surroundings
 
 
-def announce(arriving: Arriving, around: Surroundings, arrivals: Arrivals, now: float) -> None:
-    """Tell the next broker of the path, or remember it if this is the last."""
+def announce(arriving: Arriving, around: Surroundings) -> None:
+    """Tell the next broker of the path, or all modules here if this is the last."""
     if arriving.path:
         onward = replace(arriving, path=arriving.path[1:])
         around.tell(arriving.path[0], body_of(onward), arriving.decision)
         return
-    arrival = Arrival(now, arriving.decision, arriving.predicted, arriving.publishes_per_s)
-    arrivals.announced(arriving.client, arrival)
+    around.expect(arriving.client, arriving.decision, arriving.predicted, arriving.publishes_per_s)

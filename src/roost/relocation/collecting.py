@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from roost.broker.events import LoadIndices
-from roost.optimising.arrivals import Arrivals
 from roost.relocation.link_times import LinkTimes
 from roost.relocation.notes import (
     TraceInformationAnswer,
@@ -51,14 +50,12 @@ class Collecting:
         self,
         around: Surroundings,
         links: LinkTimes,
-        arrivals: Arrivals,
         count: int,
         timeout_s: float,
         collected: Callable[[str, Collection], None],
     ) -> None:
         self._around = around
         self._links = links
-        self._arrivals = arrivals
         self._count = count
         self._timeout_s = timeout_s
         self._collected = collected  # all that is for ourselves
@@ -100,7 +97,7 @@ class Collecting:
     ) -> None:
         neighbours = self._around.neighbours
         waiting = dict.fromkeys(n for n in session.neighbours if n in neighbours)
-        own = self.answer_for(session, now)
+        own = self.answer_for(session)
         self._collections[publisher] = Collection(session, now, upstream, waiting, [own])
         request = TraceInformationRequest(publisher, session.first, self._count)
         for neighbour in waiting:
@@ -110,7 +107,7 @@ class Collecting:
         else:
             self._finish(publisher)
 
-    def answer_for(self, session: TraceSession, now: float) -> Answer:
+    def answer_for(self, session: TraceSession) -> Answer:
         """What this broker has to say of a session, and of itself."""
         around = self._around
         load = around.load or NO_LOAD
@@ -131,7 +128,7 @@ class Collecting:
             matching_s=load.matching_delay_s,
             output_queueing_s=load.client_queueing_delay_s,
             input_utilisation=load.input_utilisation
-            + self._arrivals.expected_per_s(now) * load.matching_delay_s,
+            + around.expected_per_s() * load.matching_delay_s,
             output_utilisation=load.output_utilisation,
             sending_s=load.output_utilisation / load.output_rate if load.output_rate else 0.0,
             address=around.address,

@@ -23,7 +23,6 @@ import msgspec
 from msgspec import Struct
 
 from roost.broker.module import Module, Surroundings, Visit
-from roost.optimising.arrivals import Arrivals
 from roost.optimising.goal import Goal
 from roost.optimising.room import UTILISATION_MAX
 from roost.optimising.worth import Terms, Verdict
@@ -116,7 +115,6 @@ class Grape(Module):
         config = self.config
         self._around = around
         self._links = LinkTimes(around, config.link_period_s)
-        self._arrivals = Arrivals(around)
         self._sessions = TraceSessions(config.session, by_client=config.subscribers)
         self._groups: Groups | None = None
         if config.subscribers:
@@ -125,7 +123,6 @@ class Grape(Module):
         self._collecting = Collecting(
             around,
             self._links,
-            self._arrivals,
             config.session,
             config.collection_s,
             self._collected,
@@ -170,7 +167,7 @@ class Grape(Module):
             case Arriving() as arriving:
                 if arriving.history and not arriving.path:
                     self._histories.put(arriving.client, arriving.history)
-                announce(arriving, self._around, self._arrivals, now)
+                announce(arriving, self._around)
             case SessionRequest() as question if self._groups is not None:
                 self._groups.asked(neighbour, question)
             case SessionAnswer() as told if self._groups is not None:
@@ -243,7 +240,7 @@ class Grape(Module):
         here, goal, trace = self._around.broker, self.config.goal, case.trace
         newest, full = case.history[0], self.config.utilisation_max
         try:
-            if self._arrivals.awaits_outcome(publisher):
+            if self._around.awaits_outcome(publisher):
                 self._measured(publisher, choose_broker(newest.answers, here, trace, goal, times))
             choice, answers, sessions = choose_remembering(
                 case.history, here, trace, goal, times, full
@@ -281,7 +278,7 @@ class Grape(Module):
         """What it is like where the client is, by its newest session."""
         present = choice.present
         measured = {"delay_s": present.delay_s, "load_per_s": present.load_per_s}
-        self._arrivals.record(client, measured)
+        self._around.outcome(client, measured)
 
     def _no_decision(self, subject: str, why: str) -> None:
         self._around.decide("no decision", subject, "stay", evidence={"why": why}, predicted={})
@@ -299,7 +296,7 @@ class Grape(Module):
     ) -> None:
         """Record the decision, and if it pays have the clients move."""
         around, target = self._around, choice.chosen.broker
-        times = [self._arrivals.since_s(client, self._now) for client in clients]
+        times = [around.since_moved_s(client) for client in clients]
         since_s = min((seconds for seconds in times if seconds is not None), default=None)
         path = path_between(answers, around.broker, target)
         verdict = worth(choice, len(path), since_s, self.config.terms)
@@ -322,7 +319,7 @@ class Grape(Module):
             for client in clients:
                 history = self._histories.take(client)
                 arriving = Arriving(client, path[1:], cause, predicted, history, publishes_per_s)
-                announce(arriving, self._around, self._arrivals, self._now)
+                announce(arriving, around)
                 around.redirect(client, address, cause)
 
 

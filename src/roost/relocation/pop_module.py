@@ -24,7 +24,6 @@ from msgspec import Struct, field
 
 from roost.broker.messages import Publication
 from roost.broker.module import Module, Surroundings, Visit
-from roost.optimising.arrivals import Arrivals
 from roost.optimising.worth import Terms, worth_of_messages
 from roost.relocation import pop
 from roost.relocation.announcing import announce
@@ -96,7 +95,6 @@ class Pop(Module):
     def started(self, around: Surroundings, now: float) -> None:
         self._around = around
         self._publishers: dict[str, KnownPublisher] = {}
-        self._arrivals = Arrivals(around)
         self._now = now
         self._is_sweeping = False
 
@@ -173,7 +171,7 @@ class Pop(Module):
         if waits or not pop.is_due(known.profile, len(known.pending), needed):
             return
         known.asked_at = self._now
-        self._arrivals.record(publisher, {"subscriber_links": known.hops})
+        self._around.outcome(publisher, {"subscriber_links": known.hops})
         self._step(Request(publisher), known.profile)
 
     def _step(self, request: Request, profile: Profile) -> None:
@@ -206,7 +204,7 @@ class Pop(Module):
             case RelocationAnswer() as answer:
                 self._answer(answer)
             case Arriving() as arriving:
-                announce(arriving, self._around, self._arrivals, now)
+                announce(arriving, self._around)
 
     # --- phase 3: moving ----------------------------------------------------------------------------
 
@@ -221,7 +219,7 @@ class Pop(Module):
             known.hops * rate_per_s,
             (known.hops - request.saving) * rate_per_s,
             len(path),
-            self._arrivals.since_s(request.publisher, self._now),
+            self._around.since_moved_s(request.publisher),
             self.config.terms,
         )
         if not verdict.pays:
@@ -246,7 +244,7 @@ class Pop(Module):
         self._begin_anew(known)
         if cause is not None:
             arriving = Arriving(request.publisher, path[-2::-1], cause, predicted)
-            announce(arriving, self._around, self._arrivals, self._now)
+            announce(arriving, self._around)
             self._around.redirect(request.publisher, answer.address, cause)
 
     def _decide_to_stay(self, request: Request, why: str) -> None:

@@ -20,7 +20,6 @@ else.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
 from roost.broker.events import Congested, Received, Relieved
@@ -57,7 +56,37 @@ LAST_WORDS_S = 5.0
 
 
 class SocketConnection(asyncio.Protocol):
-    """One connection of a broker."""
+    """One connection of a broker. There may be thousands: none has a dictionary of its own."""
+
+    __slots__ = (
+        "_buckets",
+        "_decoder",
+        "_held",
+        "_held_bytes",
+        "_keepalive",
+        "_not_reading",
+        "_paused",
+        "_throttled",
+        "address",
+        "arrival",
+        "bytes_out",
+        "congested_since",
+        "doorstep",
+        "greeted",
+        "heard_at",
+        "id",
+        "is_checking",
+        "is_deaf",
+        "neighbour",
+        "out",
+        "part_since",
+        "principal",
+        "server",
+        "shell",
+        "since",
+        "spoke_at",
+        "transport",
+    )
 
     def __init__(self, server: BrokerServer, arrival: Arrival, *, neighbour: str = "") -> None:
         self.server = server
@@ -83,7 +112,7 @@ class SocketConnection(asyncio.Protocol):
         self._decoder = StreamDecoder(server.wire_limits)
         self._paused = False  # by the machine
         self._throttled = False
-        self._held: deque[Parcel] = deque()
+        self._held: list[Parcel] = []
         self._held_bytes = 0
         self._not_reading = False
         self._buckets: tuple[Bucket, ...] = ()  # of what it may publish
@@ -204,7 +233,7 @@ class SocketConnection(asyncio.Protocol):
     def _let_go(self) -> None:
         if self._paused or self._throttled or not self._held:
             return
-        held, self._held, self._held_bytes = list(self._held), deque(), 0
+        held, self._held, self._held_bytes = self._held, [], 0
         self._pass_on(held)
         self.read_or_not()
 

@@ -42,6 +42,18 @@ PREFIX_SIZE = 4
 class Doorstep(asyncio.BufferedProtocol):
     """Reads what strangers say, until they are none."""
 
+    __slots__ = (
+        "_buffer",
+        "_connection",
+        "_frame_bytes_max",
+        "_has_logged_in",
+        "_held",
+        "_is_over",
+        "_offset",
+        "_pings",
+        "_unheard",
+    )
+
     def __init__(self, connection: SocketConnection) -> None:
         self._connection = connection
         self._buffer = connection.server.doorstep_buffer
@@ -159,5 +171,6 @@ class Doorstep(asyncio.BufferedProtocol):
             if is_reading:  # it is asked once a while how to read: not in the middle of it
                 transport.pause_reading()
             transport.set_protocol(connection)
+            connection.doorstep = None
             if is_reading:
                 transport.resume_reading()

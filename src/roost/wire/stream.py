@@ -39,6 +39,8 @@ _STRANGERS: Final = {
 class StreamDecoder:
     """Reads one direction of a connection. After an error it is of no more use."""
 
+    __slots__ = ("_decode", "_error", "_frame_bytes_max", "_kept", "_offset", "_opened")
+
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._frame_bytes_max = limits.frame_bytes_max
         self._decode = decoder_for(limits).decode
