@@ -121,6 +121,8 @@ class Experiment:
     charts: Callable[[Results], Sequence[Chart]]
     # Which of the paper's figures are reached, and under which conditions.
     findings: Callable[[Results], Sequence[str]] = lambda _: ()
+    # More pages, by the names of their files.
+    pages: Callable[[], Mapping[str, str]] = dict
     takes: tuple[str, ...] = ()
 
 

@@ -26,6 +26,8 @@ def _parts(report: Report) -> Iterator[str]:
         for text in report.findings:
             yield f"<li>{escape(text)}</li>"
         yield "</ul>"
+    for name in report.pages:
+        yield f'<p><a href="{escape(name)}">{escape(name)}</a></p>'
     yield "<h2>Graphs</h2>"
     yield from pages.figures(report.charts)
 

@@ -26,6 +26,7 @@ class Report:
         self.claims = tuple(experiment.claims(figures))
         self.charts = tuple(experiment.charts(figures))
         self.findings = tuple(experiment.findings(figures))
+        self.pages = experiment.pages()
 
     @property
     def holds(self) -> bool:

@@ -5,6 +5,7 @@
     FOLDER/claims.json          what `--json` prints
     FOLDER/index.html           the page
     FOLDER/figures/*.svg        its charts
+    FOLDER/*.html               more pages, of experiments that have some
 
 The same experiment can go on in its folder, also with more seeds.
 """
@@ -148,5 +149,7 @@ def write(report: Report, folder: Path) -> None:
     for chart in report.charts:
         name = re.sub(r"[^a-z0-9]+", "-", f"{chart.id} {chart.title}".lower()).strip("-")
         (figures / f"{name}.svg").write_text(draw(chart), "utf-8")
+    for name, text in report.pages.items():
+        (folder / name).write_text(text, "utf-8")
     (folder / PAGE).write_text(page(report), "utf-8")
     (folder / CLAIMS).write_bytes(msgspec.json.encode(report.as_dict()))

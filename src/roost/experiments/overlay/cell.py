@@ -18,7 +18,7 @@ from typing import Literal
 
 from roost.experiments.overlay.churn import Churn
 from roost.experiments.overlay.optimum import against_all_trees
-from roost.experiments.overlay.organising import ROUNDS_MAX, Terms, Track, Variant, organised
+from roost.experiments.overlay.organising import ROUNDS_MAX, Terms, Track, organised
 from roost.experiments.overlay.workload import Load, Matching, Start, load_of, tree_of
 from roost.optimising.goal import Goal
 from roost.overlay.trees import Topology
@@ -37,7 +37,7 @@ SHOWN = ("above_bound", "rewirings", "rounds_done", "degree", "hops")
 def organises(
     seed: int,
     *,
-    variant: Variant | Literal["optimum", "large"] = "paper",
+    variant: Literal["paper", "ocbr", "gated", "roost", "optimum", "large"] = "paper",
     matching: Matching = "topic",
     start: Start = "scale-free",
     threshold: float = 0.0,

@@ -30,6 +30,7 @@ from roost.experiments.overlay.common import (
     ratio,
     spread,
 )
+from roost.experiments.overlay.film import films
 from roost.pictures.charts import Chart
 
 LARGE = 5_000
@@ -271,4 +272,5 @@ REFERENCE = Experiment(
     claims=claims,
     charts=charts,
     findings=findings,
+    pages=films,
 )

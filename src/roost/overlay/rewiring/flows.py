@@ -54,8 +54,8 @@ class Sides(NamedTuple):
         others = wants.sum(0) - wants  # sides that it goes to, if it comes from this one
         n = len(self.near)
         near, behind = published[:n], wants[:n]
-        # All of `together` is a sum over kinds of something of one side times [it goes to the other]: `to` and
-        # `only` as they are, `both` as half of what is published, less what is behind the one, from either.
+        # All of `together` is a sum over kinds of something of one side times [it goes to the other]: `to`
+        # and `only` as they are, `both` as half of what is published but behind the one, from either.
         share = near * (1 + (others[:n] == 1)) + behind * (published.sum(0) / 2 - near)
         one = share @ behind.T
         together = one + one.T

@@ -1,0 +1,218 @@
+"""The experiments of 002, at a size of seconds (002 section 6)."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from roost.errors import UserError
+from roost.experiments import find_experiment
+from roost.experiments.frame import Results, Scale
+from roost.experiments.overlay.cell import STEP, organises, read
+from roost.experiments.overlay.churn import left_and_joined, perturbed
+from roost.experiments.overlay.common import PRICE, curve, spread
+from roost.experiments.overlay.film import films
+from roost.experiments.overlay.optimum import all_parts, least_traffic, traffic_of_parts
+from roost.experiments.overlay.organising import Terms, organised
+from roost.experiments.overlay.workload import Load, load_of, tree_of
+from roost.experiments.running import grid_cells, run_experiment
+from roost.language import parse_subscription
+from roost.overlay.rewiring.demand import Demand
+from roost.overlay.rewiring.flows import flows_of
+from roost.overlay.topologies import check_tree, random_tree
+from roost.pipeline.workload.blocks import Block
+from roost.pipeline.workload.topics import ZipfSubscriptions, some_brokers
+from tests.experiments.kit import here, result
+
+TINY = Scale("tiny", 1, {"brokers": 14}, "14 brokers")
+
+
+def load(matching: str = "topic", seed: int = 1, brokers: int = 60) -> Load:
+    return load_of(
+        seed,
+        matching=matching,  # type: ignore[arg-type]
+        brokers=brokers,
+        subscribers=1.0,
+        publishers=0.2,
+        publications=30,
+    )
+
+
+# --- the workload -------------------------------------------------------------------------------------
+
+
+def test_the_demand_is_that_of_table_1() -> None:
+    whole = load_of(
+        1, matching="content", brokers=500, subscribers=1.0, publishers=0.2, publications=150
+    )
+    demand = whole.demand
+    assert demand.messages == 100 * 150
+    assert (demand.published.any(1)).sum() == 100
+    assert {len(some) for some in whole.asked} == {3}
+    assert all(len(set(topics)) == 3 for some in whole.asked for topics in some)
+    assert whole.subscriptions is not None
+    assert whole.subscriptions.shape[1] <= len(list(combinations(range(10), 3)))
+    popular = demand.wanted.sum(0)
+    assert popular[0] == max(popular)  # Zipf
+    uniform = demand.published.sum(0)
+    assert uniform.max() < 1.2 * uniform.min()
+
+
+def test_the_demand_is_that_of_the_tables() -> None:
+    """The draws are shared: a subscription of the table is one of the demand."""
+    hosts = some_brokers(4, "overlay subscribers", 60, 0.5)
+    make = ZipfSubscriptions(hosts, 3, 10, 3)
+    columns = make(Block(4, 0))
+    found = load_of(
+        4, matching="content", brokers=60, subscribers=0.5, publishers=0.2, publications=9
+    )
+    texts = [parse_subscription(text.as_py()) for text in columns["filter"][:90]]
+    asked = [topics for host in hosts for topics in found.asked[host]]
+    wanted = [
+        str(parse_subscription(f"topic in ({', '.join(repr(f'topic{t + 1}') for t in topics)})"))
+        for topics in asked
+    ]
+    assert wanted == [str(subscription) for subscription in texts]
+
+
+def test_who_leaves_joins_again_and_the_overlay_stays_a_tree() -> None:
+    flows = flows_of(tree_of("scale-free", 60, 2), load().demand)
+    links = list(flows.links())
+    for broker in range(60):
+        links = left_and_joined(links, broker, Random(broker))
+        assert sum(broker in link for link in links) == 1
+    for churn in ("nodes", "interests", "both"):
+        after, other = perturbed(flows, load(), churn, Random(1))
+        check_tree(after.topology())
+        assert (other.asked != load().asked) == (churn != "nodes")
+        assert (after.topology() != flows.topology()) == (churn != "interests")
+
+
+# --- runs ---------------------------------------------------------------------------------------------
+
+
+def test_a_track_says_what_was_when() -> None:
+    track = organised(tree_of("scale-free", 60, 1), load(), "paper", 1)
+    assert track.rested
+    assert track.end.traffic == track.flows.traffic() >= track.end.bound
+    assert track.at_round(0).rewirings == 0
+    assert track.at_round(10_000) == track.end
+    assert track.at_rewirings(1).rewirings >= 1
+    traffic = [state.traffic for state in track.states]
+    assert traffic == sorted(traffic, reverse=True)
+
+
+def test_with_churn_it_goes_on() -> None:
+    track = organised(tree_of("spiral", 60, 1), load(), "roost", 1, rounds=30, churn="both")
+    assert len(track.states) == 31
+    assert track.end.traffic / track.end.bound < track.states[0].traffic / track.states[0].bound
+
+
+def test_variants_that_there_are_not() -> None:
+    with pytest.raises(UserError, match="expected paper, ocbr, gated, roost"):
+        organised(tree_of("spiral", 5, 1), load(brokers=5), "best", 1)
+    with pytest.raises(UserError, match="variant='best' will not do"):
+        read({"variant": "best"})
+    with pytest.raises(UserError, match="unknown parameter 'colour'"):
+        read({"colour": "red"})
+
+
+def test_a_cell_has_the_figures_of_its_graphs() -> None:
+    row = organises(1, variant="ocbr", brokers=60, publications=20, rounds=25)
+    assert row["traffic_after_0"] == row["traffic_start"]
+    assert f"traffic_after_{STEP}" in row
+    assert 0 < float(str(row["paper_traffic_at_equal"])) < 1
+    assert row == organises(1, variant="ocbr", brokers=60, publications=20, rounds=25)
+
+
+def test_roosts_own_beats_the_paper_and_keeps_to_its_limit() -> None:
+    start = tree_of("scale-free", 60, 1)
+    paper, roost = (
+        organised(start, load(), variant, 1, Terms(degree_max=25)) for variant in ("paper", "roost")
+    )
+    assert roost.end.traffic < paper.end.traffic
+    assert roost.end.degree <= 25
+
+
+# --- all trees ----------------------------------------------------------------------------------------
+
+
+def test_all_trees_of_five_brokers() -> None:
+    """125 of them, each once; the traffic by parts is that of the flows."""
+    parts = all_parts(5)
+    assert parts.shape == (125, 4)
+    whole = 31
+    assert len({frozenset(min(p, whole - p) for p in tree) for tree in parts.tolist()}) == 125
+    draws = np.random.Generator(np.random.PCG64(3))
+    names = tuple(f"B{i}" for i in range(5))
+    published = draws.integers(0, 9, (5, 3)).astype(float)
+    demand = Demand(names, published, (draws.random((5, 3)) < 0.4).astype(float))
+    found = {flows_of(random_tree(5, seed), demand).traffic() for seed in range(600)}
+    assert min(found) == least_traffic(demand)
+    assert found <= set(traffic_of_parts(demand)[parts].sum(1).tolist())
+
+
+# --- the experiments ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["overlay-reference", "overlay-variations"])
+def test_the_grids_have_all_cells(name: str) -> None:
+    experiment = find_experiment(name)
+    small, paper = (
+        grid_cells(experiment, experiment.scales[scale], range(2), {})
+        for scale in ("small", "paper")
+    )
+    assert len(small) == len(paper) > 50
+    assert {cell.seed for cell in small} == {0, 1}
+
+
+def test_an_experiment_from_its_cells_to_its_page(tmp_path: Path) -> None:
+    """A few brokers, one seed: every claim has a figure."""
+    experiment = find_experiment("overlay-variations")
+    report = run_experiment(experiment, TINY, [0], tmp_path, here)
+    assert not report.failed
+    assert all(claim.ours is not None for claim in report.claims)
+    assert all(line.points for chart in report.charts for line in chart.series)
+    assert "nan" not in " ".join(report.findings)
+    assert "002 fig 7" in (tmp_path / "index.html").read_text("utf-8")
+
+
+def test_claims_follow_from_figures() -> None:
+    """Planted figures: what is worse than 002 says does not hold."""
+    experiment = find_experiment("overlay-reference")
+    usual = {"matching": "topic", "start": "scale-free", "variant": "ocbr"}
+    figures = {
+        "paper_traffic_at_stop": 0.9,
+        "paper_rewirings_at_stop": 0.6,
+        "paper_traffic_at_equal": 0.9,
+    }
+    claims = experiment.claims(Results([result(usual, 1, **figures)]))
+    held = {claim.what: claim.holds for claim in claims if "002" in claim.what}
+    assert held["traffic of 002 by OCBR's when 002 stops, scale-free"]
+    assert not held["rewirings of 002 by OCBR's when 002 stops, scale-free"]
+    assert not held["traffic of 002 by OCBR's when 002 stops, spiral"]  # no figure
+    assert PRICE == pytest.approx(20)
+
+
+def test_lines_go_as_far_as_all_runs() -> None:
+    results = Results(
+        [
+            result({}, 1, traffic_after_0=10, traffic_after_50=6),
+            result({}, 2, traffic_after_0=20),
+        ]
+    )
+    assert curve("x", results).points == ((0.0, 15.0),)
+    assert (
+        spread(Results([result({}, s, traffic=v) for s, v in enumerate((90, 110))]), "traffic")
+        == 10
+    )
+
+
+def test_the_film_is_a_page() -> None:
+    (name, page), *_ = films().items()
+    assert name == "film.html"
+    assert "round 0: 0 rewirings" in page
