@@ -104,7 +104,7 @@ class Surroundings(Protocol):
         """
 
     def is_movable(self, client: str) -> bool:
-        """Whether a client here would follow a redirection: durable sessions stay."""
+        """Whether a client here would follow a redirection: durable sessions stay, and who leaves is gone."""
 
     def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> None:
         """Publish an event of a reserved class."""

@@ -123,7 +123,7 @@ class ModuleHost:
 
     def is_movable(self, client: str) -> bool:
         sessions = [s for s in self._at.sessions.values() if s.client == client]
-        return bool(sessions) and not any(s.durable or s.ending for s in sessions)
+        return bool(sessions) and not any(s.durable or s.ending or s.leaving for s in sessions)
 
     def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> None:
         event = Event(attributes)
