@@ -124,6 +124,11 @@ class BalancingConfig(Struct, frozen=True, kw_only=True):
         50  # S: as many more or fewer, and slopes are taken anew (4.1.2, 4.1.5)
     )
 
+    # --- of the protocols
+    reply_timeout_s: float = 5.0  # a request that is not answered by then is refused
+    session_timeout_s: float = 60.0  # a session in which nobody says a word for so long is over
+    seed: int = 0  # of what is drawn: intervals, edge-brokers
+
     # --- rules that are set by themselves; None: as the profile has it
     accept_limit: float | None = None
     inert: Inert | None = None
@@ -182,6 +187,8 @@ POSITIVE = (
     "smoothing",
     "global_request_threshold",
     "migration_timeout_s",
+    "reply_timeout_s",
+    "session_timeout_s",
     "stable_window_s",
     "pie_expiry_periods",
     "slope_subscriptions",
