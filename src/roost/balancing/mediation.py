@@ -353,6 +353,7 @@ class Mediator:
         session.stage, session.count = "receiving", len(message.clients)
         session.decision, session.predicted = message.decision, message.predicted
         session.waiting = dict.fromkeys(message.clients)
+        self._coming = {client: until for client, until in self._coming.items() if until > now}
         for client in message.clients:
             self._coming[client] = now + RECEIVING_MAX_S
         self._around.set_timer(ACCEPTING, self._receiving_s(session.count))
