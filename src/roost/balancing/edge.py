@@ -288,8 +288,8 @@ class Edge:
     def choose(self, session: OffloadSession, spectrum: Spectrum) -> Offload | None:
         load = self._around.load
         assert session.report is not None
-        if load is None or not (spectrum.samples or session.drains):
-            return None
+        if load is None or not spectrum.loads or not (spectrum.samples or session.drains):
+            return None  # nobody may move, or nothing is known
         sizes = [each.message_bytes for each in spectrum.loads]
         own = self._own_load.report(load, message_bytes=sizes[0] if sizes else 0.0)
         if session.drains:
