@@ -88,6 +88,9 @@ class Steps:
         now = self.scales.difference(Action.OUTPUT)
         there, step_there = self._input_now_there(i), self._input_there[i]
         step = self._output_here[i] + self._output_there[i]
+        if self.scales.rules.guard == "output":
+            n = self._printed(i, now, step)
+            return Counts(n, now - step * n)
         n = _least_below(now, step, self._balance_percentage)
         most = self._guarded(i, there, step_there, is_overloaded=is_overloaded)
         most = np.minimum(most, self._bounds(i, there, step_there))
@@ -153,6 +156,26 @@ class Steps:
             low = scales.config.overload_low
             n = np.maximum(n, _most_up_to(-sent, self._output_here[i], -low))
         return n
+
+    def _printed(self, i: Positions, now: float, step: Floats) -> Floats:
+        """Figure 4.8 with its guard as printed, which follows no line: all n are tried."""
+        there, step_there = self._input_now_there(i), self._input_there[i]
+        step_here, threshold = self._input_here[i], self.scales.config.local_ratio_threshold
+        bounds = self._bounds(i, there, step_there)
+        counts, was_balanced = np.zeros(len(i)), np.zeros(len(i), np.bool_)
+        going = bounds >= 1
+        for n in range(int(bounds.max(initial=0.0)), 0, -1):
+            ours = self._own_input(i, np.full(len(i), float(n)), step_here)
+            difference = now - step * n
+            tried = going & (n <= bounds)
+            tried &= ~((there + step_there * n > ours) & (np.abs(difference) > threshold))
+            is_balanced = difference < self._balance_percentage
+            ends = tried & ~is_balanced
+            counts[ends] = np.where(was_balanced[ends], n + 1.0, n)
+            going &= ~ends
+            was_balanced |= tried & is_balanced
+        counts[going & was_balanced] = 1.0
+        return counts
 
     # --- where the lines begin
 

@@ -15,7 +15,7 @@ from roost.balancing.settings import BalancingConfig
 BALANCED = "balanced"
 EXHAUSTED = "no more subscriptions"
 NO_GAIN = "no card would bring the two nearer"
-FULL = "the accepting broker has no room"
+FULL = "no card is within the bounds of the accepting broker"
 RELIEVED = "below the lower overload threshold"
 
 

@@ -147,7 +147,7 @@ def like(report: LoadReport, own: LoadReport) -> LoadReport:
 def _unpacked(words: Words, bits: int) -> NDArray[np.uint8]:
     """One row of 0 and 1 for each row of words."""
     flat = np.ascontiguousarray(words).astype("<u8").view(np.uint8)
-    rows = flat.reshape(len(words), -1)
+    rows = flat.reshape(len(words), words.shape[1] * 8)
     return np.unpackbits(rows, axis=1, count=bits, bitorder="little")
 
 
