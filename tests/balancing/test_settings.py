@@ -51,9 +51,18 @@ def test_defaults_are_those_of_table_5_2() -> None:
 
 
 def test_every_rule_can_be_set_by_itself() -> None:
-    """None says: as the profile has it."""
+    """And is not, unless somebody says so."""
     defaults = msgspec.structs.asdict(BalancingConfig())
-    assert all(name in defaults and defaults[name] is None for name in Rules.__struct_fields__)
+    assert {defaults[name] for name in Rules.__struct_fields__} == {"profile", -1}
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    """For the documented file of settings."""
+    for field in msgspec.structs.fields(BalancingConfig):
+        info = msgspec.inspect.type_info(field.type)
+        assert isinstance(info, msgspec.inspect.Metadata), field.name
+        assert (info.extra_json_schema or {})["description"].endswith(".")
+        assert isinstance(field.default, (str, int, float))
 
 
 def test_profiles() -> None:
@@ -66,7 +75,7 @@ def test_profiles() -> None:
 
 
 def test_a_rule_that_is_set_goes_before_the_profile() -> None:
-    config = BalancingConfig(profile="roost", newcomers="random", stabilising_refuses=False)
+    config = BalancingConfig(profile="roost", newcomers="random", stabilising_refuses="no")
     assert config.rules.newcomers == "random"
     assert not config.rules.stabilising_refuses
     assert config.rules.accept_limit == 0.8
@@ -81,7 +90,7 @@ def test_words_of_a_workload() -> None:
         "profile": "thesis",
         "press_samples": "10",
         "smoothing": "0.5",
-        "stabilising_refuses": "false",
+        "stabilising_refuses": "no",
         "accept_limit": "0.7",
         "guard": "output",
     }
@@ -97,7 +106,7 @@ def test_words_of_a_workload() -> None:
     [
         ({"press_samples": "0"}, "press_samples 0; expected more than 0"),
         ({"stabilise_s": "-1"}, "stabilise_s -1; expected 0 or more"),
-        ({"back_off_s": "-1"}, "back_off_s -1; expected 0 or more"),
+        ({"back_off_s": "-2"}, "back_off_s -2; expected 0 or more"),
         ({"overload_low": "0.99"}, "overload_low 0.99 is above overload_high 0.95"),
         ({"local_ratio_threshold": "0.2"}, "is above global_ratio_threshold 0.15"),
         ({"local_detection_min_s": "50"}, "is above local_detection_max_s 40"),
