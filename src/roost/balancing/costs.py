@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 HALF_LIFE = 500
 DECAY = 0.5 ** (1 / HALF_LIFE)
 # How many samples the proportional model is worth, where they say nothing.
-PRIOR_SAMPLES = 1.0
+PRIOR_SAMPLES = 0.1
 TERMS = 4  # p, c, s, b
 # All choices of terms that are not 0.
 SUPPORTS = [list(each) for size in range(1, TERMS + 1) for each in combinations(range(TERMS), size)]
@@ -103,7 +103,10 @@ class CostFit:
         scale = np.maximum(_row(load), 1e-9)
         ridge = np.diag(PRIOR_SAMPLES * scale**2)
         found = _non_negative(self._products + ridge, self._targets + ridge @ prior)
-        return WorkCosts(subscription_s=float(found[2]), delivery_s=float(found[1]))
+        # What they explain of this sample is no more than all of it.
+        explained = float(found[1:3] @ _row(load)[1:3])
+        share = min(1.0, load.matching_delay_s * load.input_rate / explained) if explained else 1.0
+        return WorkCosts(subscription_s=float(found[2]) * share, delivery_s=float(found[1]) * share)
 
 
 def _row(load: LoadIndices) -> Floats:

@@ -7,7 +7,7 @@ defaults are those of table 5.2. The *rules* are what the thesis contradicts its
     thesis   as the thesis has it, wherever that works
     roost    what was seen to work better
 
-A rule that is set by itself goes before the profile's.
+A rule that is set by itself goes before the profile's. One that is not says "profile", or -1.
 
 >>> BalancingConfig(profile="thesis").rules.accept_limit
 0.9
@@ -18,12 +18,13 @@ A rule that is set by itself goes before the profile's.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from roost.errors import UserError
+from roost.settings import why
 
 Profile = Literal["thesis", "roost"]
 Newcomers = Literal["random", "least_loaded"]
@@ -34,6 +35,10 @@ Guarded = Literal["input", "output"]
 Change = Literal["absolute", "relative"]
 PieValues = Literal["raw", "smoothed"]
 MatchStop = Literal["below", "never"]
+YesNo = Literal["yes", "no"]
+
+# A number of a rule that nobody has said.
+UNSAID = -1.0
 
 
 class Rules(Struct, frozen=True, kw_only=True):
@@ -88,62 +93,156 @@ PROFILES: dict[Profile, Rules] = {
 
 
 class BalancingConfig(Struct, frozen=True, kw_only=True):
-    """What load balancing is told. The same in the whole federation."""
+    """Load balancing: subscribers move off hot brokers. The same in the whole federation."""
 
-    profile: Profile = "roost"
+    profile: Annotated[
+        Profile, why("How open rules are read: as the thesis has it, or as works better.")
+    ] = "roost"
 
     # --- table 5.2
-    pie_ratio_threshold: float = 0.025  # a ratio that changed by less is not published
-    pie_delay_threshold: float = 0.025  # the same of delays, as a percentage difference (3.5)
-    local_pie_period_s: float = 30.0
-    global_pie_period_s: float = 60.0
-    press_samples: int = 50  # publications; N
-    press_timeout_s: float = 30.0  # T
-    overload_low: float = 0.9  # above it a broker accepts nothing
-    overload_high: float = 0.95  # above it a broker offloads at once
-    local_ratio_threshold: float = 0.1
-    local_delay_threshold: float = 0.1
-    global_ratio_threshold: float = 0.15
-    global_delay_threshold: float = 0.15
-    stabilise_s: float = 30.0  # the least time after a session
-    stabilise_percentage: float = 0.05
-    delay_normalisation_s: float = 0.1  # N_f
-    local_detection_min_s: float = 20.0
-    local_detection_max_s: float = 40.0
-    global_detection_min_s: float = 50.0
-    global_detection_max_s: float = 70.0
-    balance_percentage: float = 0.005  # how close two brokers are brought
-    smoothing: float = 0.75  # alpha
-    global_request_threshold: int = 3
-    migration_timeout_s: float = 10.0  # for each client that moves
+    pie_ratio_threshold: Annotated[
+        float, why("A ratio that has changed by no more is not told to others.")
+    ] = 0.025
+    pie_delay_threshold: Annotated[
+        float, why("The same of the matching delay, over the normalisation below.")
+    ] = 0.025
+    local_pie_period_s: Annotated[
+        float, why("How often a broker tells its cluster how loaded it is.")
+    ] = 30.0
+    global_pie_period_s: Annotated[
+        float, why("How often a cluster tells its neighbours how loaded it is.")
+    ] = 60.0
+    press_samples: Annotated[
+        int, why("Publications that are looked at before it is decided who moves.")
+    ] = 50
+    press_timeout_s: Annotated[
+        float, why("After so long it is decided with as many as have come.")
+    ] = 30.0
+    overload_low: Annotated[
+        float, why("A broker that is busier accepts nobody, in each of four ratios.")
+    ] = 0.9
+    overload_high: Annotated[
+        float, why("A broker that is busier has subscribers move at once.")
+    ] = 0.95
+    local_ratio_threshold: Annotated[
+        float, why("Brokers whose ratios differ by more are not balanced.")
+    ] = 0.1
+    local_delay_threshold: Annotated[
+        float, why("Nor are those whose matching delays do, over the normalisation below.")
+    ] = 0.1
+    global_ratio_threshold: Annotated[
+        float, why("The same of clusters: at least that of brokers.")
+    ] = 0.15
+    global_delay_threshold: Annotated[
+        float, why("The same of clusters: at least that of brokers.")
+    ] = 0.15
+    stabilise_s: Annotated[
+        float, why("How long a broker waits at least for the effects of a session.")
+    ] = 30.0
+    stabilise_percentage: Annotated[float, why("And until no index changes by more.")] = 0.05
+    delay_normalisation_s: Annotated[
+        float, why("What differences of matching delays are divided by.")
+    ] = 0.1
+    local_detection_min_s: Annotated[
+        float, why("A broker looks at itself at random intervals: of so long at least.")
+    ] = 20.0
+    local_detection_max_s: Annotated[float, why("And of so long at most.")] = 40.0
+    global_detection_min_s: Annotated[
+        float, why("A cluster-head looks at its cluster at random intervals: of so long at least.")
+    ] = 50.0
+    global_detection_max_s: Annotated[float, why("And of so long at most.")] = 70.0
+    balance_percentage: Annotated[
+        float, why("How close two brokers are brought to each other.")
+    ] = 0.005
+    smoothing: Annotated[
+        float, why("How much the present counts against the past when a broker looks at itself.")
+    ] = 0.75
+    global_request_threshold: Annotated[
+        int,
+        why("So many calls for help of a broker in a global session end it for another cluster."),
+    ] = 3
+    migration_timeout_s: Annotated[
+        float, why("How long a session waits for its subscribers to arrive, for each of them.")
+    ] = 10.0
 
     # --- in the text only
-    stable_window_s: float = 60.0  # over which nothing may change (3.3.2.1)
-    pie_expiry_periods: int = 3  # after which an entry is forgotten (3.3.1)
-    slope_subscriptions: int = (
-        50  # S: as many more or fewer, and slopes are taken anew (4.1.2, 4.1.5)
-    )
+    stable_window_s: Annotated[
+        float, why("Over how long nothing may change until a broker is stable.")
+    ] = 60.0
+    pie_expiry_periods: Annotated[
+        int, why("Periods after which a broker that says nothing is forgotten.")
+    ] = 3
+    slope_subscriptions: Annotated[
+        int, why("So many subscriptions more or fewer, and it is measured anew what one costs.")
+    ] = 50
 
     # --- of the protocols
-    reply_timeout_s: float = 5.0  # a request that is not answered by then is refused
-    session_timeout_s: float = 60.0  # a session in which nobody says a word for so long is over
-    seed: int = 0  # of what is drawn: intervals, edge-brokers
+    reply_timeout_s: Annotated[
+        float, why("A broker that does not answer a request for so long has refused it.")
+    ] = 5.0
+    session_timeout_s: Annotated[
+        float, why("A session in which nobody says a word for so long is over.")
+    ] = 60.0
+    seed: Annotated[int, why("Of what is drawn: intervals, and edge-brokers for newcomers.")] = 0
 
-    # --- rules that are set by themselves; None: as the profile has it
-    accept_limit: float | None = None
-    inert: Inert | None = None
-    back_off_s: float | None = None
-    back_off_max_s: float | None = None
-    newcomers: Newcomers | None = None
-    costs: CostModel | None = None
-    refresh_periods: int | None = None
-    bound: Bounded | None = None
-    guard: Guarded | None = None
-    stable_change: Change | None = None
-    stabilising_refuses: bool | None = None
-    empty_session_stabilises: bool | None = None
-    pie_values: PieValues | None = None
-    match_stop: MatchStop | None = None
+    # --- rules that are set by themselves
+    accept_limit: Annotated[
+        float, why("A broker that accepts is filled to this at most. -1: as the profile has it.")
+    ] = UNSAID
+    inert: Annotated[
+        Literal["profile", Inert],
+        why("What a broker does between the two overload thresholds."),
+    ] = "profile"
+    back_off_s: Annotated[
+        float,
+        why("How long a partner rests with which nothing came of it. -1: as the profile has it."),
+    ] = UNSAID
+    back_off_max_s: Annotated[
+        float, why("The longest such rest, as each is twice the last. -1: as the profile has it.")
+    ] = UNSAID
+    newcomers: Annotated[
+        Literal["profile", Newcomers],
+        why("Where a subscriber goes that connects to a cluster-head."),
+    ] = "profile"
+    costs: Annotated[
+        Literal["profile", CostModel],
+        why("How it is known what a subscription costs."),
+    ] = "profile"
+    refresh_periods: Annotated[
+        int,
+        why(
+            "Periods after which a broker repeats what has not changed, or it would be forgotten."
+            " 0: never. -1: as the profile has it."
+        ),
+    ] = -1
+    bound: Annotated[
+        Literal["profile", Bounded],
+        why("Whose ratios bound how many are moved at once."),
+    ] = "profile"
+    guard: Annotated[
+        Literal["profile", Guarded],
+        why("Which ratios are kept from being unbalanced when output is balanced."),
+    ] = "profile"
+    stable_change: Annotated[
+        Literal["profile", Change],
+        why("How a change is measured while a broker waits until it is stable."),
+    ] = "profile"
+    stabilising_refuses: Annotated[
+        Literal["profile", YesNo],
+        why("Whether a broker that waits until it is stable refuses to accept."),
+    ] = "profile"
+    empty_session_stabilises: Annotated[
+        Literal["profile", YesNo],
+        why("Whether that is waited for after a session that moved nobody."),
+    ] = "profile"
+    pie_values: Annotated[
+        Literal["profile", PieValues],
+        why("Whether brokers tell each other the last values or smoothed ones."),
+    ] = "profile"
+    match_stop: Annotated[
+        Literal["profile", MatchStop],
+        why("When the relief of an overloaded processor ends."),
+    ] = "profile"
 
     @property
     def rules(self) -> Rules:
@@ -156,7 +255,8 @@ class BalancingConfig(Struct, frozen=True, kw_only=True):
                 raise UserError(f"{name} {getattr(self, name):g}; expected more than 0")
         for name in FROM_ZERO:
             value = getattr(self, name)
-            if value is not None and not value >= 0:
+            is_unsaid = value == UNSAID and name in Rules.__struct_fields__
+            if not value >= 0 and not is_unsaid:
                 raise UserError(f"{name} {value:g}; expected 0 or more")
         for low, high in ORDERED:
             if getattr(self, low) > getattr(self, high):
@@ -218,7 +318,11 @@ ORDERED = (
 
 @lru_cache(maxsize=64)
 def _rules(config: BalancingConfig) -> Rules:
-    given = {name: getattr(config, name) for name in Rules.__struct_fields__}
     profile = PROFILES[config.profile]
     profile = replace(profile, accept_limit=min(profile.accept_limit, config.overload_low))
-    return replace(profile, **{name: value for name, value in given.items() if value is not None})
+    given = {name: getattr(config, name) for name in Rules.__struct_fields__}
+    said = {name: value for name, value in given.items() if value not in ("profile", UNSAID)}
+    for name in ("stabilising_refuses", "empty_session_stabilises"):
+        if name in said:
+            said[name] = said[name] == "yes"
+    return replace(profile, **said)

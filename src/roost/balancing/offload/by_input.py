@@ -8,24 +8,22 @@ card brings the two nearer.
 
 from __future__ import annotations
 
-import numpy as np
-
 from roost.balancing.indices import Action
-from roost.balancing.offload.counting import input_counts
 from roost.balancing.offload.run import BALANCED, EXHAUSTED, FULL, NO_GAIN, Run
 
 
 def by_input(run: Run) -> str:
     """Choose, and say why it ended."""
-    scales, covering = run.scales, run.covering
-    while True:
-        if run.is_balanced(Action.INPUT):
-            return BALANCED
-        i = np.flatnonzero(scales.candidates & covering.css)
+    css = run.covering.css
+    while not run.is_balanced(Action.INPUT):
+        i = run.candidates(css)
         if not len(i):
             return EXHAUSTED
-        counts, differences = input_counts(scales, i)
-        card = run.pick(Action.INPUT, i, counts, differences)
-        if card is None:
-            return NO_GAIN if (counts >= 1).any() else FULL
-        run.take(card)
+        run.considered += len(i)
+        counts = run.steps.by_input(i)
+        able = counts.subscribers >= 1
+        k = run.pick(Action.INPUT, i, counts, able)
+        if k is None:
+            return NO_GAIN if able.any() else FULL
+        run.take(i, k, counts)
+    return BALANCED

@@ -16,7 +16,6 @@ from __future__ import annotations
 import numpy as np
 
 from roost.balancing.indices import Action
-from roost.balancing.offload.counting import match_counts, relief_counts
 from roost.balancing.offload.run import BALANCED, EXHAUSTED, FULL, NO_GAIN, RELIEVED, Run
 from roost.balancing.offload.scales import Positions
 from roost.balancing.offload.selection import EQUAL
@@ -39,23 +38,24 @@ def _least_traffic_first(run: Run) -> Positions:
 
 
 def _in_order(run: Run, order: Positions) -> str:
-    """Take one after the other, until it is enough or the order is another ("")."""
+    """Take one after the other, until it is enough, or until the order is another ("")."""
     why = EXHAUSTED
-    for position in order:
+    for k in range(len(order)):
         ended = _ended(run)
         if ended:
             return ended
-        i = np.array([position])
-        counts, differences = (relief_counts if run.is_overloaded else match_counts)(run.scales, i)
-        if counts[0] < 1:
+        i = order[k : k + 1]
+        counts = run.steps.by_relief(i) if run.is_overloaded else run.steps.by_match(i)
+        nearer = abs(counts.differences[0]) < abs(run.scales.difference(Action.MATCH)) - EQUAL
+        if counts.subscribers[0] < 1:
             why = FULL
-            continue
-        nearer = abs(differences[0]) < abs(run.scales.difference(Action.MATCH)) - EQUAL
-        if not (run.is_overloaded or nearer):
+        elif not (run.is_overloaded or nearer):
             why = NO_GAIN
-            continue
-        if run.take(run.card(int(position), int(counts[0]), float(differences[0]))):
-            return ""
+        else:
+            come = run.scales.extra[i[0]] > 0
+            run.take(i, 0, counts)
+            if come:
+                return ""
     return _ended(run) or why
 
 

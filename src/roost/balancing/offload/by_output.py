@@ -18,74 +18,72 @@ from __future__ import annotations
 
 import numpy as np
 
-from roost.balancing.cards import ReportCard
 from roost.balancing.estimation import Floats
 from roost.balancing.indices import Action
-from roost.balancing.offload.counting import output_counts
+from roost.balancing.offload.counting import Counts, Mask
 from roost.balancing.offload.run import BALANCED, EXHAUSTED, FULL, NO_GAIN, Run
 from roost.balancing.offload.scales import Positions
 from roost.balancing.offload.selection import EQUAL
 
+TYPES = (1, 2, 3)
+
 
 def by_output(run: Run) -> str:
     """Choose, and say why it ended."""
-    everything = np.ones(len(run.covered), np.bool_)
-    if _phase_one(run, everything):
+    if _phase_one(run, run.covered):
         return BALANCED
     while True:
-        i = np.flatnonzero(run.scales.candidates & ~run.covered)
+        i = run.candidates(~run.covered)
         if not len(i):
             return EXHAUSTED
-        counts, differences = output_counts(run.scales, i, is_overloaded=run.is_overloaded)
-        card = _phase_two_card(run, i, counts, differences)
-        if card is None:
-            return NO_GAIN if (counts >= 1).any() else FULL
-        below = run.covering.below(card.subscription)
-        fresh = np.zeros(len(everything), np.bool_)
+        run.considered += len(i)
+        counts = run.steps.by_output(i, is_overloaded=run.is_overloaded)
+        able = counts.subscribers >= 1
+        k = run.pick(Action.OUTPUT, i, counts, able)
+        if k is None:
+            return NO_GAIN if able.any() else FULL
+        k = _highest_gamma(run, i, counts, able, k)
+        below = run.covering.below(int(i[k]))
+        fresh = np.zeros(len(run.covered), np.bool_)
         fresh[below] = ~run.covered[below]
-        run.take(card)
+        run.take(i, k, counts)
         run.covered[below] = True
         if run.is_balanced(Action.OUTPUT) or _phase_one(run, fresh):
             return BALANCED
 
 
-def _phase_one(run: Run, among: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> bool:
-    """Take covered ones; whether the two are balanced then."""
-    scales = run.scales
+def _phase_one(run: Run, among: Mask) -> bool:
+    """Take those of these that are covered; whether the two are balanced then."""
     while not run.is_balanced(Action.OUTPUT):
-        i = np.flatnonzero(scales.candidates & run.covered & among)
-        counts, differences = output_counts(scales, i, is_overloaded=run.is_overloaded)
-        reducible = scales.reducible[i]
-        whole = scales.lasts(i, counts)
-        types = np.where(reducible > 0, np.where(whole, 1, 2), 3)
-        for type_ in (1, 2, 3):
-            of_type = types == type_
-            card = run.pick(Action.OUTPUT, i[of_type], counts[of_type], differences[of_type])
-            if card is not None:
-                break
-        else:
+        i = run.candidates(among)
+        run.considered += len(i)
+        counts = run.steps.by_output(i, is_overloaded=run.is_overloaded)
+        able = counts.subscribers >= 1
+        types = types_of(run, i, counts)
+        found = (run.pick(Action.OUTPUT, i, counts, able & (types == t)) for t in TYPES)
+        k = next((k for k in found if k is not None), None)
+        if k is None:
             return False
-        run.take(card)
+        run.take(i, k, counts)
     return True
 
 
-def _phase_two_card(
-    run: Run, i: Positions, counts: Floats, differences: Floats
-) -> ReportCard | None:
-    """By figure 4.2 or 4.3, and of equal ones the highest gamma."""
-    card = run.pick(Action.OUTPUT, i, counts, differences)
-    if card is None:
-        return None
-    equal = np.flatnonzero((np.abs(differences - card.difference) <= EQUAL) & (counts >= 1))
-    if len(equal) == 1:
-        return card
-    best = equal[int(np.argmax(gamma(run, i[equal], counts[equal])))]
-    return run.card(int(i[best]), int(counts[best]), float(differences[best]))
+def types_of(run: Run, i: Positions, counts: Counts) -> Floats:
+    """1: it takes publications along; 2: it would, if all its subscribers went; 3: it never does."""
+    is_whole = counts.subscribers == run.scales.clients[i]
+    return np.where(run.scales.reducible[i] > 0, np.where(is_whole, 1.0, 2.0), 3.0)
 
 
-def gamma(run: Run, i: Positions, counts: Floats) -> Floats:
-    """(4.19); infinite where nothing new comes in."""
+def _highest_gamma(run: Run, i: Positions, counts: Counts, able: Mask, k: int) -> int:
+    """Of those whose difference is the k-th's (4.19)."""
+    same = np.abs(counts.differences - counts.differences[k]) <= EQUAL
+    equal = np.flatnonzero(same & able)
+    return int(equal[np.argmax(gamma(run, i, counts)[equal])])
+
+
+def gamma(run: Run, i: Positions, counts: Counts) -> Floats:
+    """(4.19): much output for little input; infinite where nothing new comes in."""
     scales = run.scales
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = scales.rates[i] * scales.bytes_per_s[i] * counts / scales.extra[i]
-    return np.where(scales.extra[i] > 0, found, np.inf)
+    extra = scales.extra[i]
+    found = scales.rates[i] * scales.bytes_per_s[i] * counts.subscribers / np.maximum(extra, 1e-300)
+    return np.where(extra > 0, found, np.inf)

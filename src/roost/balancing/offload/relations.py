@@ -32,6 +32,8 @@ def covered_by(css: Iterable[str], interests: Sequence[Subscription]) -> Mask:
     poset = Poset()
     for i, text in enumerate(css):
         poset.insert(i, parse_subscription(text))
+    if not poset:
+        return np.zeros(len(interests), np.bool_)
     return np.array([bool(poset.covering(interest)) for interest in interests], np.bool_)
 
 

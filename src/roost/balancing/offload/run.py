@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roost.balancing.cards import LoadReport, ReportCard, Spectrum
-from roost.balancing.estimation import Floats
 from roost.balancing.indices import Action
+from roost.balancing.offload.counting import Counts, Mask, Steps
 from roost.balancing.offload.relations import Covering, covered_by, interest_of
 from roost.balancing.offload.scales import Positions, Scales
 from roost.balancing.offload.selection import nearest, relieving
@@ -16,7 +15,7 @@ from roost.balancing.settings import BalancingConfig
 BALANCED = "balanced"
 EXHAUSTED = "no more subscriptions"
 NO_GAIN = "no card would bring the two nearer"
-FULL = "the accepting broker has no room"
+FULL = "no card is within the bounds of the accepting broker"
 RELIEVED = "below the lower overload threshold"
 
 
@@ -33,10 +32,11 @@ class Run:
         is_overloaded: bool,
     ) -> None:
         self.scales = Scales(own, other, spectrum, config)
+        self.steps = Steps(self.scales)
         self.config = config
         self.is_overloaded = is_overloaded
         self._interests = [interest_of(load) for load in spectrum.loads]
-        self.covered: NDArray[np.bool_] = covered_by(other.css, self._interests)
+        self.covered: Mask = covered_by(other.css, self._interests)
         self._covering: Covering | None = None
         self.cards: list[ReportCard] = []
         self.considered = 0
@@ -47,43 +47,39 @@ class Run:
         if self._covering is None:
             self._covering = Covering(self._interests)
             for card in self.cards:
-                self._gone(card)
+                if self.scales.is_last(card.subscription, card.subscribers):
+                    self._covering.remove(card.subscription)
         return self._covering
+
+    def candidates(self, among: Mask) -> Positions:
+        """Those that can still be chosen, of these."""
+        return np.flatnonzero(self.scales.candidates & among)
 
     def is_balanced(self, action: Action) -> bool:
         """Whether the offloading broker is no longer the more loaded one, or nearly so."""
         return self.scales.difference(action) < self.config.balance_percentage
 
-    def pick(
-        self, action: Action, i: Positions, counts: Floats, differences: Floats
-    ) -> ReportCard | None:
-        """One of these, by figure 4.2 or 4.3."""
+    def pick(self, action: Action, i: Positions, counts: Counts, able: Mask) -> int | None:
+        """Which of those that are able is to go, by figure 4.2 or 4.3."""
         scales = self.scales
-        self.considered += len(i)
-        able = counts >= 1
-        i, counts, differences = i[able], counts[able], differences[able]
-        reduced = np.where(scales.lasts(i, counts), scales.reducible[i], 0.0)
+        reduced = np.where(counts.subscribers == scales.clients[i], scales.reducible[i], 0.0)
         if self.is_overloaded:
-            k = relieving(differences, reduced, counts)
-        else:
-            k = nearest(differences, reduced, counts, scales.difference(action))
-        if k is None:
-            return None
-        return self.card(int(i[k]), int(counts[k]), float(differences[k]))
+            return relieving(counts, reduced, able)
+        return nearest(counts, reduced, able, scales.difference(action))
 
-    def card(self, i: int, subscribers: int, difference: float) -> ReportCard:
-        """The report card of one."""
-        return self.scales.card(i, subscribers, difference, covered=bool(self.covered[i]))
-
-    def take(self, card: ReportCard) -> bool:
-        """It is chosen. Whether the accepting broker gets more publications than before."""
+    def take(self, i: Positions, k: int, counts: Counts) -> bool:
+        """The k-th of these goes. Whether that changes what comes in, here or there."""
+        which, scales = int(i[k]), self.scales
+        card = scales.card(
+            which,
+            int(counts.subscribers[k]),
+            float(counts.differences[k]),
+            covered=bool(self.covered[which]),
+        )
         self.cards.append(card)
-        more = self.scales.take(card)
-        if self._covering is not None:
-            self._gone(card)
-        return more
-
-    def _gone(self, card: ReportCard) -> None:
-        assert self._covering is not None
-        if self.scales.is_last(card.subscription, card.subscribers):
-            self._covering.remove(card.subscription)
+        changed = scales.take(card)
+        if changed:
+            self.steps = Steps(scales)
+        if self._covering is not None and scales.is_last(which, card.subscribers):
+            self._covering.remove(which)
+        return changed

@@ -59,33 +59,31 @@ class Scales:
         self._count_reducible()
 
     def take(self, card: ReportCard) -> bool:
-        """Subscribers of one subscription move. Whether the accepting broker gets more publications."""
+        """Subscribers of one subscription move. Whether that changes what comes in, here or there."""
         i, x = card.subscription, float(card.subscribers)
-        before = self.extra[i]
-        entries, rate, sent = self.entries[i] * x, self.rates[i] * x, self.bytes_per_s[i] * x
+        entries, rate = float(self.entries[i]) * x, float(self.rates[i]) * x
+        sent = float(self.bytes_per_s[i]) * x
+        come = float(self.extra[i])
         is_last = self.is_last(i, card.subscribers)
         gone = float(self.reducible[i]) if is_last else 0.0
         self.own = self.own.changed(-entries, -gone, -rate, -sent)
-        self.other = self.other.changed(entries, float(before), rate, sent)
+        self.other = self.other.changed(entries, come, rate, sent)
         self.candidates[i] = False
-        if before:
+        if come:
             self._there = self._there | self._bits[i]
             self._count_extra()
+        changed = come > 0
         if is_last:
             mine = _unpacked(self._bits[i : i + 1], self._samples)[0]
             self._attracting -= mine
-            if (mine & (self._attracting == 1)).any():
+            if gone or (mine & (self._attracting == 1)).any():
                 self._count_reducible()
-        return bool(before)
+                changed = True
+        return changed
 
     def is_last(self, i: int, subscribers: int) -> bool:
         """Whether nobody is left of that subscription then."""
         return bool(subscribers == self.clients[i] and not self._shared[i])
-
-    def lasts(self, i: Positions, subscribers: Floats) -> NDArray[np.bool_]:
-        """The same of many."""
-        whole: NDArray[np.bool_] = (subscribers == self.clients[i]) & ~self._shared[i]
-        return whole
 
     def card(self, i: int, subscribers: int, difference: float, *, covered: bool) -> ReportCard:
         """The report card of one."""
@@ -149,7 +147,7 @@ def like(report: LoadReport, own: LoadReport) -> LoadReport:
 def _unpacked(words: Words, bits: int) -> NDArray[np.uint8]:
     """One row of 0 and 1 for each row of words."""
     flat = np.ascontiguousarray(words).astype("<u8").view(np.uint8)
-    rows = flat.reshape(len(words), -1)
+    rows = flat.reshape(len(words), words.shape[1] * 8)
     return np.unpackbits(rows, axis=1, count=bits, bitorder="little")
 
 

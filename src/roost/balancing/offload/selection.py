@@ -15,31 +15,33 @@ from __future__ import annotations
 import numpy as np
 
 from roost.balancing.estimation import Floats
+from roost.balancing.offload.counting import Counts, Mask
 
 # What differs by less is equal: rounding must not decide.
 EQUAL = 1e-12
 
 
-def nearest(differences: Floats, reduced: Floats, counts: Floats, now: float) -> int | None:
-    """Figure 4.2: the position of the card nearest to balance; None if none is nearer than now."""
-    distances = np.abs(differences)
-    if not len(distances) or not distances.min() < abs(now) - EQUAL:
-        return None
-    return _first(distances, reduced, counts)
+def nearest(counts: Counts, reduced: Floats, able: Mask, now: float) -> int | None:
+    """Figure 4.2: which card is nearest to balance; None if none is nearer than now."""
+    distances = np.where(able, np.abs(counts.differences), np.inf)
+    return _first(distances, reduced, counts.subscribers, abs(now) - EQUAL)
 
 
-def relieving(differences: Floats, reduced: Floats, counts: Floats) -> int | None:
+def relieving(counts: Counts, reduced: Floats, able: Mask) -> int | None:
     """Figure 4.3: the negative one nearest to balance, or else the lowest; None if there is no card."""
-    if not len(differences):
+    differences = counts.differences
+    negative = np.where(able & (differences < 0), -differences, np.inf)
+    found = _first(negative, reduced, counts.subscribers, np.inf)
+    if found is not None:
+        return found
+    return _first(np.where(able, differences, np.inf), reduced, counts.subscribers, np.inf)
+
+
+def _first(distances: Floats, reduced: Floats, counts: Floats, below: float) -> int | None:
+    least = distances.min(initial=np.inf)
+    if not least < below:
         return None
-    negative = differences < 0
-    if negative.any():
-        return _first(np.where(negative, -differences, np.inf), reduced, counts)
-    return _first(differences, reduced, counts)
-
-
-def _first(distances: Floats, reduced: Floats, counts: Floats) -> int:
-    equal = np.flatnonzero(distances <= distances.min() + EQUAL)
+    equal = np.flatnonzero(distances <= least + EQUAL)
     if len(equal) == 1:
         return int(equal[0])
     order = np.lexsort((equal, -counts[equal], -reduced[equal]))
