@@ -20,6 +20,7 @@ from roost.simulation.generators import (
     TEMPLATES,
     ThesisSubscriptions,
     generate,
+    global_,
     local,
     relocation,
     thesis_publishers,
@@ -43,6 +44,7 @@ from roost.simulation.workload_file import parse_workload, write_workload
 S = TypeVar("S", bound=Statement)
 SMALL = {
     "local": {"publishers": "5", "subscribers": "20"},
+    "global": {"publishers": "5", "subscribers": "20"},
     "tree": {"publishers": "5", "subscribers": "20", "brokers": "7"},
     "relocation": {"publishers": "3", "subscribers_per_publisher": "10", "spread": "4"},
 }
@@ -234,6 +236,30 @@ def test_local_has_the_brokers_of_001_table_5_3(local_load: list[Statement]) -> 
     assert [b.broker for b in brokers] == ["B0", "B1", "B2", "B3", "B4"]
     assert [(k.a, k.b) for k in only(AddLink, local_load)] == [("B0", f"B{i}") for i in range(1, 5)]
     assert all(s.at <= 0.5 for s in local_load if isinstance(s, AddBroker | AddLink))
+
+
+def test_global_has_the_brokers_of_001_table_5_4() -> None:
+    statements = global_(1, subscribers=10)
+    edges = {
+        b.broker: (b.cpu_mhz, b.memory_mb, b.bandwidth_mbps)
+        for b in only(AddBroker, statements)
+        if not b.broker.endswith("0")
+    }
+    assert edges == {
+        "B11": (300, 128, 1),
+        "B12": (200, 128, 0.5),
+        "B21": (350, 64, 1),
+        "B22": (400, 64, 1.5),
+        "B31": (266, 64, 1),
+        "B32": (700, 64, 2),
+        "B41": (166, 64, 0.5),
+        "B42": (233, 128, 0.5),
+    }
+    links = [(k.a, k.b) for k in only(AddLink, statements)]
+    assert links[:3] == [("B10", "B20"), ("B20", "B30"), ("B30", "B40")]
+    assert set(links[3:]) == {(f"{name[:2]}0", name) for name in edges}
+    assert {s.broker for s in only(AddSubscriber, statements)} == {"B11"}
+    assert {s.broker for s in only(AddPublisher, statements)} == {"B10"}
 
 
 def test_local_has_the_clients_of_001_section_5_2_1(local_load: list[Statement]) -> None:
@@ -441,7 +467,7 @@ def test_wrong_parameters_are_refused(values: dict[str, str], message: str) -> N
 
 
 def test_wrong_names_and_seeds_are_refused() -> None:
-    with pytest.raises(UserError, match="no generator is called 'loca'; there are local, tree, re"):
+    with pytest.raises(UserError, match="no generator is called 'loca'; there are local, global, tree"):
         generate("loca", 1, {})
     with pytest.raises(UserError, match="the seed is -1; expected 0 or more"):
         generate("local", -1, {})

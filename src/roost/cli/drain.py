@@ -78,7 +78,9 @@ def target_of(fleet: Fleet, name: str) -> Target:
     silent = [sight.target.label for sight in sights if sight.status is None]
     if silent:
         warn(f"{', '.join(silent)} did not answer")
-    raise UserError(f"there is no broker {name!r}; expected {' or '.join(names) or 'one that runs'}")
+    raise UserError(
+        f"there is no broker {name!r}; expected {' or '.join(names) or 'one that runs'}"
+    )
 
 
 def asked(fleet: Fleet, target: Target, wish: str) -> dict[str, Any]:
@@ -107,5 +109,7 @@ def verdict(said: dict[str, Any]) -> str:
     durable = [visible(str(each)) for each in said["durable"]]
     if durable:
         named = ", ".join(durable[:NAMED_MAX] + ["..."][: len(durable) > NAMED_MAX])
-        return f"{counted(said['clients'])} still there, of which these are durable and stay: {named}"
+        return (
+            f"{counted(said['clients'])} still there, of which these are durable and stay: {named}"
+        )
     return f"{counted(said['clients'])} still there"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from roost.errors import UserError
+from roost.simulation.generators.clusters import global_
 from roost.simulation.generators.parameters import (
     Parameter,
     description_of,
@@ -27,7 +28,7 @@ class Generator:
     @property
     def name(self) -> str:
         """What it is called."""
-        return self.make.__name__
+        return self.make.__name__.rstrip("_")
 
     @property
     def description(self) -> str:
@@ -47,7 +48,7 @@ class Generator:
 
 
 GENERATORS: Mapping[str, Generator] = {
-    make.__name__: Generator(make) for make in (local, tree, relocation)
+    make.__name__.rstrip("_"): Generator(make) for make in (local, global_, tree, relocation)
 }
 
 
