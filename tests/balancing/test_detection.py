@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +32,7 @@ from roost.balancing import (
 )
 from roost.balancing.detection import overload_of
 from roost.balancing.indices import delay_difference, difference
+from roost.balancing.states import Transitions
 
 THESIS = BalancingConfig(profile="thesis")
 ROOST = BalancingConfig(profile="roost")
@@ -333,6 +336,15 @@ def test_every_state_can_be_reached_and_left() -> None:
     for table in (BROKER, CLUSTER):
         reached = {then for cues in table.values() for then in cues.values()}
         assert reached == set(table)
+
+
+@pytest.mark.parametrize("table", [BROKER, CLUSTER])
+def test_the_documentation_draws_the_same_states(table: Transitions) -> None:
+    rows = [["state", *Cue], ["---"] * (len(Cue) + 1)]
+    rows += [[status, *(cues.get(cue, "") for cue in Cue)] for status, cues in table.items()]
+    drawn = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    page = (Path(__file__).parents[2] / "docs" / "BALANCING.md").read_text("utf-8")
+    assert f"\n\n{drawn}\n" in page
 
 
 # --- clusters (3.3.2.2) -------------------------------------------------------------------------------
