@@ -288,7 +288,7 @@ def test_bad_workloads_are_refused_by_line(
         (("run", "chain.workload", "--faults", "some"), "'some' is not one of 'none', 'network',"),
         (("run", "chain.workload", "--trace", "chain.workload"), "is a file"),
         (("run", "chain.workload", "--trace", "chain.workload/x"), "can't be written: Not a dir"),
-        (("generate", "loca"), "no generator is called 'loca'; there are local, global, tree, relocation"),
+        (("generate", "loca"), "no generator is called 'loca'; there are local, tree, relocation"),
         (("generate", "tree", "--set", "brokers"), "--set brokers: expected KEY=VALUE"),
         (("generate", "tree", "--set", "brokers=x"), "tree: brokers='x' will not do"),
         (("generate", "tree", "--set", "speed=1"), "tree: unknown parameter 'speed'; there are"),

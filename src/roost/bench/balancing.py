@@ -23,7 +23,7 @@ from roost.balancing import (
     choose,
 )
 from roost.balancing.offload.literal import choose_literally
-from roost.balancing.offload.relations import Covering, interest_of
+from roost.balancing.offload.relations import Covering
 from roost.bench.machine import commit, machine
 from roost.bench.report import Result, Table
 from roost.bench.timing import BUDGET_S, Say, durations_us, percentile, silent, steady_memory
@@ -138,10 +138,9 @@ def run(sizes: tuple[int, ...], seed: int, say: Say = silent, budget_s: float = 
 
 def _measure(spectrum: Spectrum, budget_s: float, *, with_literal: bool) -> dict[str, float]:
     own, other = brokers_of(spectrum)
-    interests = [interest_of(load) for load in spectrum.loads]
     figures = {
-        "distinct": float(len(interests)),
-        "covering_ms": _median_ms(lambda: Covering(interests), budget_s),
+        "distinct": float(len(spectrum.loads)),
+        "covering_ms": _median_ms(lambda: Covering(spectrum.loads), budget_s),
     }
     for action in Action:
 

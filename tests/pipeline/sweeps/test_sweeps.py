@@ -161,7 +161,7 @@ def test_bad_seeds_are_refused(text: str, message: str) -> None:
     [
         (["brokers=3"], "sim: what is to be run? expected either generator=NAME (local, tree,"),
         (["generator=tree", "file=x"], "sim: what is to be run?"),
-        (["generator=bush"], "no generator is called 'bush'; there are local, global, tree, relocation"),
+        (["generator=bush"], "no generator is called 'bush'; there are local, tree, relocation"),
         (["generator=tree", "speed=1"], "tree: unknown parameter 'speed'; there are brokers=63"),
         (["generator=tree", "brokers=3,x"], "tree: brokers='x' will not do"),
         (["generator=tree", "until=5"], "tree: unknown parameter 'until'"),

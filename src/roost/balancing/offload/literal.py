@@ -19,7 +19,7 @@ from roost.balancing.estimation import (
     publication_rate,
 )
 from roost.balancing.indices import Action
-from roost.balancing.offload.relations import Covering, covered_by, interest_of
+from roost.balancing.offload.relations import Covering, covered_by
 from roost.balancing.offload.scales import during, like
 from roost.balancing.settings import BalancingConfig
 from roost.optimising.bitvector import BitVector
@@ -46,9 +46,8 @@ class LiteralOffload:
         self.bits = [BitVector.from_bytes(load.bits) for load in spectrum.loads]
         self.css_bits = BitVector.from_bytes(spectrum.css_bits)
         self.kept_bits = BitVector.from_bytes(spectrum.kept_bits)
-        interests = [interest_of(load) for load in spectrum.loads]
-        self.covering = Covering(interests)
-        self.covered = covered_by(other.css, interests).tolist()
+        self.covering = Covering(spectrum.loads)
+        self.covered = covered_by(other.css, spectrum.loads).tolist()
         self.attracting = list(range(len(self.loads)))
         self.candidates = [i for i in self.attracting if self.loads[i].clients]
         self.cards: list[ReportCard] = []

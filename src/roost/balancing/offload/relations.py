@@ -4,6 +4,9 @@ The offloading broker's subscriptions stand in a poset (`matching.Poset`): equiv
 nodes without a parent are the covering subscription set (CSS). A node leaves when the last of its subscribers
 has been chosen, and what only it covered joins the CSS. A subscription of which only some subscribers were
 chosen is not considered again, but still attracts its publications, and covers what it covered.
+
+A client that asks for more than one subscription can say stands apart: as if it covered nothing and nothing
+covered it. It is offered more often than need be, and its card says what it is worth.
 """
 
 from __future__ import annotations
@@ -15,41 +18,48 @@ from numpy.typing import NDArray
 
 from roost.balancing.cards import SubscriptionLoad
 from roost.language import Subscription, parse_subscription
+from roost.language.filter import FILTERS_MAX
 from roost.matching import Poset
 
 Mask = NDArray[np.bool_]
 
 
-def interest_of(load: SubscriptionLoad) -> Subscription:
-    """What a client of it asks for, as one subscription: any of its filters will do."""
+def interest_of(load: SubscriptionLoad) -> Subscription | None:
+    """What a client of it asks for, as one subscription: any of its filters will do. None: too many."""
     if len(load.interests) == 1:
         return load.interests[0]
-    return Subscription([each for interest in load.interests for each in interest.filters])
+    filters = [each for interest in load.interests for each in interest.filters]
+    return Subscription(filters) if len(filters) <= FILTERS_MAX else None
 
 
-def covered_by(css: Iterable[str], interests: Sequence[Subscription]) -> Mask:
-    """Which of these a covering subscription set covers, each by one of its members."""
+def covered_by(css: Iterable[str], loads: Sequence[SubscriptionLoad]) -> Mask:
+    """Of which of these a covering subscription set covers all that is asked for, part by part."""
     poset = Poset()
     for i, text in enumerate(css):
         poset.insert(i, parse_subscription(text))
     if not poset:
-        return np.zeros(len(interests), np.bool_)
-    return np.array([bool(poset.covering(interest)) for interest in interests], np.bool_)
+        return np.zeros(len(loads), np.bool_)
+    return np.array([all(map(poset.covering, load.interests)) for load in loads], np.bool_)
 
 
 class Covering:
     """Which subscriptions cover which, as some of them leave. A subscription is its position."""
 
-    def __init__(self, interests: Sequence[Subscription]) -> None:
+    def __init__(self, loads: Sequence[SubscriptionLoad]) -> None:
         poset = Poset()
-        for i, interest in enumerate(interests):
-            poset.insert(i, interest)
-        self._node = [poset.representative(i) for i in range(len(interests))]
+        for i, load in enumerate(loads):
+            interest = interest_of(load)
+            if interest is not None:
+                poset.insert(i, interest)
+        self._node = [poset.representative(i) if i in poset else i for i in range(len(loads))]
         self._peers: dict[int, list[int]] = {}
         for i, node in enumerate(self._node):
             self._peers.setdefault(node, []).append(i)
         self._left = {node: len(peers) for node, peers in self._peers.items()}
-        self._children = {node: dict.fromkeys(poset.children(node)) for node in self._peers}
+        self._children = {
+            node: dict.fromkeys(poset.children(node) if node in poset else ())
+            for node in self._peers
+        }
         self._parents: dict[int, dict[int, None]] = {node: {} for node in self._peers}
         for node, children in self._children.items():
             for child in children:

@@ -7,7 +7,7 @@ import numpy as np
 from roost.balancing.cards import LoadReport, ReportCard, Spectrum
 from roost.balancing.indices import Action
 from roost.balancing.offload.counting import Counts, Mask, Steps
-from roost.balancing.offload.relations import Covering, covered_by, interest_of
+from roost.balancing.offload.relations import Covering, covered_by
 from roost.balancing.offload.scales import Positions, Scales
 from roost.balancing.offload.selection import nearest, relieving
 from roost.balancing.settings import BalancingConfig
@@ -35,8 +35,8 @@ class Run:
         self.steps = Steps(self.scales)
         self.config = config
         self.is_overloaded = is_overloaded
-        self._interests = [interest_of(load) for load in spectrum.loads]
-        self.covered: Mask = covered_by(other.css, self._interests)
+        self._loads = spectrum.loads
+        self.covered: Mask = covered_by(other.css, spectrum.loads)
         self._covering: Covering | None = None
         self.cards: list[ReportCard] = []
         self.considered = 0
@@ -45,7 +45,7 @@ class Run:
     def covering(self) -> Covering:
         """Which subscriptions cover which. Not every offload asks."""
         if self._covering is None:
-            self._covering = Covering(self._interests)
+            self._covering = Covering(self._loads)
             for card in self.cards:
                 if self.scales.is_last(card.subscription, card.subscribers):
                     self._covering.remove(card.subscription)

@@ -27,7 +27,7 @@ class Generator:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """What it is called. A word of Python's own has an underscore behind it there."""
         return self.make.__name__.rstrip("_")
 
     @property
@@ -47,9 +47,8 @@ class Generator:
         return self.make(seed, **read_values(self.name, self.parameters, values))
 
 
-GENERATORS: Mapping[str, Generator] = {
-    make.__name__.rstrip("_"): Generator(make) for make in (local, global_, tree, relocation)
-}
+ALL = [Generator(local), Generator(tree), Generator(relocation), Generator(global_)]
+GENERATORS: Mapping[str, Generator] = {generator.name: generator for generator in ALL}
 
 
 def generate(name: str, seed: int, values: Mapping[str, str]) -> list[Statement]:

@@ -216,7 +216,7 @@ def local(
 def doubled(
     rng: np.random.Generator, publishers: Sequence[AddPublisher], share: float, at: float
 ) -> list[ChangeRate]:
-    """A share of the publishers, twice as fast from then on."""
+    """This share of the publishers, drawn at random, has twice its rate from then on."""
     chosen = rng.permutation(len(publishers))[: round(share * len(publishers))]
     return [
         ChangeRate(
