@@ -1,7 +1,8 @@
-"""Random scenarios of load balancing, judged by more than deliveries: nobody is left in the middle of something.
+"""Random scenarios of load balancing, judged by more than deliveries: nobody is left in the middle of
+something.
 
-The checkers of the simulator see what clients get. A session that never ends harms no client, and nobody balances
-any more; so this looks at every broker all the time.
+The checkers of the simulator see what clients get. A session that never ends harms no client, and nobody
+balances any more; so this looks at every broker all the time.
 """
 
 from __future__ import annotations
@@ -9,22 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roost.balancing import Balancing
-from roost.balancing.control import GlobalRenewal
+from roost.balancing.head import Head
 from roost.balancing.mediation import REPLY_S
 from roost.simulation.fuzz import Scenario
 from roost.simulation.optimisers import modules_of
 from roost.simulation.run import check, rest
 from roost.simulation.world import World
 
-STEP_S = 0.5
-# With the settings of the scenarios: a list of brokers that do not answer, samples, and N clients of 0.5 s each.
+STEP_S = 1.0
+# With the settings of the scenarios: a list of brokers that do not answer, samples, and N clients of 0.5 s
+# each.
 SESSION_S = 4 * REPLY_S + 20.0
 # Three global periods, and what a fault may hold up.
 ENGAGED_S = 12.0
 QUIET_S = 30.0
 PROFILE = "balancing"
-
-assert GlobalRenewal  # what ends a global session that one head has forgotten
 
 
 def problems_of(seed: int) -> list[str]:
@@ -50,10 +50,14 @@ class Watcher:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._alone: dict[tuple[str, str], float] = {}  # engaged, without a session of the head: since when
+        self._alone: dict[
+            tuple[str, str], float
+        ] = {}  # engaged, without a session of the head: since when
 
     def look(self, now: float) -> Iterator[str]:
-        for name, module, watches in self._modules():
+        modules = list(self._modules())
+        heads = {name: module._head for name, module, _ in modules}
+        for name, module, watches in modules:
             mediator = module._edge.mediator
             sessions = [s for s in (mediator.offloading, mediator.accepting) if s is not None]
             if len(sessions) > 1:
@@ -64,10 +68,11 @@ class Watcher:
             samples = mediator.offloading is not None and mediator.offloading.press is not None
             if watches and not samples:
                 yield f"{name} samples for nobody: {watches} subscriptions are left"
-            yield from self._engaged(name, module, now)
+            yield from self._engaged(name, module, heads, now)
 
-    def _engaged(self, name: str, module: Balancing, now: float) -> Iterator[str]:
-        heads = {name: module._head for name, module, _ in self._modules()}
+    def _engaged(
+        self, name: str, module: Balancing, heads: dict[str, Head], now: float
+    ) -> Iterator[str]:
         edge = module._edge
         for cluster in edge._engaged:
             head = heads.get(edge.cluster)

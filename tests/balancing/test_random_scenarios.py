@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from roost.balancing.control import Done, Migrating
 from roost.balancing.edge import Edge
 from roost.balancing.mediation import ACCEPTING, OFFLOADING, Mediator
 from roost.balancing.press import Press
@@ -14,7 +13,7 @@ from roost.simulation.fuzz import Scenario
 from roost.simulation.workload_file import parse_workload
 from tests.balancing.judging import PROFILE, problems_of
 
-SEEDS = range(6)
+SEEDS = range(4)
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -79,10 +78,10 @@ def never_disengages(planted: pytest.MonkeyPatch) -> None:
 # Where each was caught before.
 BUGS: dict[Plant, int] = {
     takes_part_in_two: 0,
-    waits_for_clients_for_ever: 0,
-    waits_for_the_other_for_ever: 0,
+    waits_for_clients_for_ever: 29,
+    waits_for_the_other_for_ever: 1,
     leaves_its_samples_behind: 0,
-    never_disengages: 0,
+    never_disengages: 3,
 }
 
 
@@ -90,7 +89,3 @@ BUGS: dict[Plant, int] = {
 def test_a_planted_bug_is_caught(bug: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     bug(monkeypatch)
     assert problems_of(BUGS[bug])
-
-
-assert Done
-assert Migrating
