@@ -15,6 +15,7 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
     MODULES: {
         "grape": "roost.relocation:Grape",
         "pop": "roost.relocation:Pop",
+        "balancing": "roost.balancing:Balancing",
         "overlay": "roost.overlay.organising:SelfOrganising",
     },
 }

@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
+from roost.broker.messages import Frame, Publication
 from roost.errors import UserError
 from roost.language import Event, Subscription
 from roost.simulation.generators import (
@@ -20,6 +21,7 @@ from roost.simulation.generators import (
     TEMPLATES,
     ThesisSubscriptions,
     generate,
+    global_,
     local,
     relocation,
     thesis_publishers,
@@ -39,11 +41,14 @@ from roost.simulation.statements import (
     UseBars,
 )
 from roost.simulation.workload_file import parse_workload, write_workload
+from roost.simulation.world import World
+from roost.wire import delivery_sizes
 
 S = TypeVar("S", bound=Statement)
 SMALL = {
     "local": {"publishers": "5", "subscribers": "20"},
     "tree": {"publishers": "5", "subscribers": "20", "brokers": "7"},
+    "global": {"publishers": "5", "subscribers": "20", "clusters": "2"},
     "relocation": {"publishers": "3", "subscribers_per_publisher": "10", "spread": "4"},
 }
 NAMES = sorted(GENERATORS)
@@ -111,9 +116,9 @@ def test_a_file_of_the_statements_says_the_same(name: str) -> None:
     statements = generate(name, 3, SMALL[name])
     text = write_workload(statements)
     again = parse_workload(text, name, None)
-    first = statements[0]
-    assert write_workload([first, *again.statements]) == text
-    assert len(again.statements) == len(statements) - 1
+    settings = only(Set, statements)
+    assert write_workload([*settings, *again.statements]) == text
+    assert len(again.statements) == len(statements) - len(settings)
     assert max(map(len, text.splitlines())) < 120
 
 
@@ -397,6 +402,85 @@ def test_medium_bounds_cope_with_days_without_a_move() -> None:
     volume, move = medium_bounds(volumes, moves)
     assert move < 0
     assert np.mean(volumes > volume) == 0.5
+
+
+# --- clusters -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def global_load() -> list[Statement]:
+    return global_(1)
+
+
+def test_global_has_the_brokers_of_001_table_5_4(global_load: list[Statement]) -> None:
+    brokers = only(AddBroker, global_load)
+    assert {b.broker: (b.cpu_mhz, b.memory_mb, b.bandwidth_mbps) for b in brokers} == {
+        **{f"B{k}0": (3000, 128, 10) for k in range(1, 5)},
+        "B11": (300, 128, 1),
+        "B12": (200, 128, 0.5),
+        "B21": (350, 64, 1),
+        "B22": (400, 64, 1.5),
+        "B31": (266, 64, 1),
+        "B32": (700, 64, 2),
+        "B41": (166, 64, 0.5),
+        "B42": (233, 128, 0.5),
+    }
+    links = {(link.a, link.b) for link in only(AddLink, global_load)}
+    assert links == {
+        ("B10", "B20"),
+        ("B20", "B30"),
+        ("B30", "B40"),
+        *((f"B{k}0", f"B{k}{edge}") for k in range(1, 5) for edge in (1, 2)),
+    }
+    assert all(s.at <= 0.5 for s in global_load if isinstance(s, AddBroker | AddLink))
+
+
+def test_global_has_the_clients_of_001_section_5_2_2(global_load: list[Statement]) -> None:
+    publishers = only(AddPublisher, global_load)
+    assert len({p.symbol for p in publishers}) == len(publishers) == 40
+    assert {p.broker for p in publishers} == {"B10"}
+    assert publishers[0].at == 5
+    subscribers = only(AddSubscriber, global_load)
+    assert len({s.subscriber for s in subscribers}) == len(subscribers) == 2_000
+    assert {s.broker for s in subscribers} == {"B11"}
+    assert all(10 <= s.at <= 1_010 for s in subscribers)
+    changes = only(ChangeRate, global_load)
+    assert ({c.at for c in changes}, len(changes)) == ({8_000.0}, 20)
+    assert global_load[-1] == End(at=12_000.0)
+
+
+def test_global_with_the_machines_of_001_section_5_3_2() -> None:
+    """Table 5.5 in a star; or any number of equal clusters."""
+    star = global_(1, shape="star", machines="micro", publishers=3, subscribers=5)
+    machines = {b.broker: b.cpu_mhz for b in only(AddBroker, star)}
+    assert (machines["B11"], machines["B12"], machines["B10"]) == (266, 700, 3000)
+    assert {link.a for link in only(AddLink, star) if link.b.endswith("0")} == {"B10"}
+    long = global_(1, clusters=6, machines="equal", publishers=3, subscribers=5)
+    assert {(b.cpu_mhz, b.memory_mb, b.bandwidth_mbps) for b in only(AddBroker, long)} == {
+        (2000, 32, 10),
+        (500, 64, 3),
+    }
+    assert ("B50", "B60") in {(link.a, link.b) for link in only(AddLink, long)}
+    assert {"B61", "B62"} <= {b.broker for b in only(AddBroker, long)}
+    with pytest.raises(UserError, match=r"5 clusters of macro machines; there are 4, or any"):
+        global_(1, clusters=5, publishers=3)
+
+
+def test_a_delivery_of_global_has_about_300_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """001 says nothing of it; with this, output ratios are like those of its figures."""
+    sizes: list[int] = []
+
+    def weighed(publication: Publication, frames: Sequence[tuple[int, Frame]]) -> list[int]:
+        found = list(delivery_sizes(publication, frames))
+        sizes.extend(found)
+        return found
+
+    monkeypatch.setattr("roost.simulation.host.delivery_sizes", weighed)
+    text = write_workload(global_(1, clusters=1, subscribers=400, until_s=60.0))
+    workload = parse_workload(text, "global", None)
+    World(workload.settings, workload.statements, seed=1).run(60.0)
+    assert len(sizes) > 100
+    assert abs(np.mean(sizes) - 300) < 3
 
 
 # --- the registry ---------------------------------------------------------------------------------

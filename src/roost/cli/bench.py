@@ -71,6 +71,12 @@ Examples:
   roost bench relocation --brokers 255 --json
 """
 
+BALANCING_EXAMPLES = """\b
+Examples:
+  roost bench balancing
+  roost bench balancing --subscriptions 3000 --json
+"""
+
 MOVES_EXAMPLES = """\b
 Publishers move between the processes of a chain of brokers, while they publish to a subscriber at each.
 The exit code is 1 if any event was lost, doubled or reordered.
@@ -120,6 +126,7 @@ def register(app: typer.Typer) -> None:
     bench.command("moves", epilog=MOVES_EXAMPLES)(run_moves)
     bench.command("pipeline", epilog=PIPELINE_EXAMPLES)(run_pipeline)
     bench.command("relocation", epilog=RELOCATION_EXAMPLES)(run_relocation)
+    bench.command("balancing", epilog=BALANCING_EXAMPLES)(run_balancing)
     app.add_typer(bench, name="bench")
 
 
@@ -317,6 +324,24 @@ def run_relocation(
     with progress() as say:
         result = relocation.run(relocation.sizes_up_to(brokers), seed, say)
     publish(result, relocation.table(result), write, quiet=json_)
+    if json_:
+        print_json(result)
+
+
+def run_balancing(
+    subscriptions: Annotated[int, typer.Option(min=1, help="How many, at most.")] = 10_000,
+    seed: Seed = SEED,
+    json_: Json = False,
+    write: Write = None,
+) -> None:
+    """Measure the decision who is to move off a hot broker, and how it grows with the subscriptions."""
+    from roost.bench import balancing
+    from roost.bench.timing import progress
+
+    check_writable(write)
+    with progress() as say:
+        result = balancing.run(balancing.sizes_up_to(subscriptions), seed, say)
+    publish(result, balancing.table(result), write, quiet=json_)
     if json_:
         print_json(result)
 

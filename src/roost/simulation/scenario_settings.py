@@ -14,6 +14,7 @@ MOVES = "moves"
 EDGES = "edges"
 REWIRINGS = "rewirings"
 OVERLAY = "overlay"
+BALANCING = "balancing"
 # Longer than a word takes to cross the federation: slow stores, slow links, and a spike of delay on the way.
 GRACE_S = 12.0
 EDGE_GRACE_S = 4.0
@@ -28,6 +29,30 @@ OPTIMISERS = (
 )
 
 
+# Load balancing in a hurry: scenarios last seconds, and a few events make the difference between brokers.
+HURRIED: dict[str, str] = {
+    "local_pie_period_s": "0.5",
+    "global_pie_period_s": "0.8",
+    "pie_ratio_threshold": "0",
+    "pie_delay_threshold": "0",
+    "press_timeout_s": "0.4",
+    "local_ratio_threshold": "0.0005",
+    "local_delay_threshold": "0.0005",
+    "global_ratio_threshold": "0.001",
+    "global_delay_threshold": "0.001",
+    "balance_percentage": "0.0001",
+    "stabilise_s": "0.2",
+    "stabilise_percentage": "10",
+    "stable_window_s": "1",
+    "local_detection_min_s": "0.2",
+    "local_detection_max_s": "0.4",
+    "global_detection_min_s": "0.4",
+    "global_detection_max_s": "0.7",
+    "global_request_threshold": "2",
+    "migration_timeout_s": "0.5",
+}
+
+
 def settings_of(seed: int, profile: str, draws: random.Random) -> Settings:
     settings = _settings_of_all(seed, profile, draws)
     if profile == MOVES:
@@ -38,6 +63,8 @@ def settings_of(seed: int, profile: str, draws: random.Random) -> Settings:
             _settings_of_moves(settings, draws), optimiser=settings.optimiser
         )
         return _settings_of_overlay(found, draws) if profile == OVERLAY else found
+    if profile == BALANCING:
+        return _settings_of_balancing(settings, draws)
     return _settings_of_edges(settings, draws) if profile == EDGES else settings
 
 
@@ -100,6 +127,25 @@ def _settings_of_overlay(settings: Settings, r: random.Random) -> Settings:
         settings,
         modules=(ModuleOrder("overlay", ModuleState.ACTING, order),),
         rest_s=r.choice([0.0, 0.0, 2.0]),
+    )
+
+
+def _settings_of_balancing(settings: Settings, r: random.Random) -> Settings:
+    """Everybody balances load all the time, next to the optimiser that a scenario has, or alone."""
+    optimiser = settings.optimiser if r.random() < 0.3 else "none"
+    balancing = {
+        **HURRIED,
+        "profile": r.choice(["thesis", "roost"]),
+        "press_samples": r.choice(["1", "3", "10"]),
+        "costs": "proportional",
+        "back_off_s": r.choice(["0", "1"]),
+    }
+    return msgspec.structs.replace(
+        _settings_of_moves(settings, r),
+        optimiser=optimiser,
+        load_period_s=0.5,
+        rest_s=r.choice([0.0, 1.0]),
+        modules=(ModuleOrder("roost.balancing:Balancing", settings=balancing),),
     )
 
 

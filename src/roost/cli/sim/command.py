@@ -61,7 +61,7 @@ Examples:
 
 ProfileName = Literal["none", "network", "crash", "all", "edges", "rewirings"]
 FuzzProfileName = Literal[
-    "none", "network", "crash", "all", "edges", "moves", "rewirings", "overlay"
+    "none", "network", "crash", "all", "edges", "moves", "rewirings", "overlay", "balancing"
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of all that the workload leaves open.")]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from roost.errors import UserError
+from roost.simulation.generators.clusters import global_
 from roost.simulation.generators.parameters import (
     Parameter,
     description_of,
@@ -26,8 +27,8 @@ class Generator:
 
     @property
     def name(self) -> str:
-        """What it is called."""
-        return self.make.__name__
+        """What it is called. A word of Python's own has an underscore behind it there."""
+        return self.make.__name__.rstrip("_")
 
     @property
     def description(self) -> str:
@@ -46,9 +47,8 @@ class Generator:
         return self.make(seed, **read_values(self.name, self.parameters, values))
 
 
-GENERATORS: Mapping[str, Generator] = {
-    make.__name__: Generator(make) for make in (local, tree, relocation)
-}
+ALL = [Generator(local), Generator(tree), Generator(relocation), Generator(global_)]
+GENERATORS: Mapping[str, Generator] = {generator.name: generator for generator in ALL}
 
 
 def generate(name: str, seed: int, values: Mapping[str, str]) -> list[Statement]:

@@ -205,7 +205,7 @@ def local(
             *overlay(star(len(LOCAL_MACHINES)), LOCAL_MACHINES),
             *quoting,
             *thesis_subscribers(joining, subscriptions, times, ["B1"], zero_traffic),
-            *_doubled(rng, quoting, changed, change_at_s),
+            *doubled(rng, quoting, changed, change_at_s),
         ],
         until_s,
         seed,
@@ -213,9 +213,10 @@ def local(
     )
 
 
-def _doubled(
+def doubled(
     rng: np.random.Generator, publishers: Sequence[AddPublisher], share: float, at: float
 ) -> list[ChangeRate]:
+    """This share of the publishers, drawn at random, has twice its rate from then on."""
     chosen = rng.permutation(len(publishers))[: round(share * len(publishers))]
     return [
         ChangeRate(

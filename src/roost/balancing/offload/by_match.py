@@ -1,0 +1,68 @@
+"""The match offload (001 section 4.2.2, figures 4.5 to 4.7).
+
+Matching gets faster with fewer subscriptions, whichever they are; so those go whose traffic is the least, and
+input and output stay about as they are. The *extra traffic* of a subscription is what one of its subscribers
+gets, and what of this would be new to the accepting broker. Not overloaded, it ends when the two matching
+delays are balanced. An overloaded broker goes on until its processor, memory and input are below the lower
+threshold, however fast its matching has become; as printed, figure 4.6 moves one subscriber of each
+subscription even then (`Rules.match_stop`).
+
+As extra traffic changes only when the accepting broker gets publications that are new to it, the cards are
+put in order at most once a sample, and then taken one after the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roost.balancing.indices import Action
+from roost.balancing.offload.run import BALANCED, EXHAUSTED, FULL, NO_GAIN, RELIEVED, Run
+from roost.balancing.offload.scales import Positions
+from roost.balancing.offload.selection import EQUAL
+
+
+def by_match(run: Run) -> str:
+    """Choose, and say why it ended."""
+    while True:
+        ended = _in_order(run, _least_traffic_first(run))
+        if ended:
+            return ended
+
+
+def _least_traffic_first(run: Run) -> Positions:
+    scales = run.scales
+    i = np.flatnonzero(scales.candidates)
+    run.considered += len(i)
+    extra = scales.extra[i]
+    return i[np.lexsort((i, extra, scales.rates[i] + extra))]
+
+
+def _in_order(run: Run, order: Positions) -> str:
+    """Take one after the other, until it is enough, or until the order is another ("")."""
+    why = EXHAUSTED
+    for k in range(len(order)):
+        ended = _ended(run)
+        if ended:
+            return ended
+        i = order[k : k + 1]
+        counts = run.steps.by_relief(i) if run.is_overloaded else run.steps.by_match(i)
+        nearer = abs(counts.differences[0]) < abs(run.scales.difference(Action.MATCH)) - EQUAL
+        if counts.subscribers[0] < 1:
+            why = FULL
+        elif not (run.is_overloaded or nearer):
+            why = NO_GAIN
+        else:
+            come = run.scales.extra[i[0]] > 0
+            run.take(i, 0, counts)
+            if come:
+                return ""
+    return _ended(run) or why
+
+
+def _ended(run: Run) -> str:
+    if not run.is_overloaded:
+        return BALANCED if run.is_balanced(Action.MATCH) else ""
+    if run.config.rules.match_stop == "never":
+        return ""
+    now, low = run.scales.own.indices(), run.config.overload_low
+    return RELIEVED if max(now.cpu_ratio, now.memory_ratio, now.input_ratio) < low else ""

@@ -1,0 +1,52 @@
+"""The one entry: an action, two brokers and what PRESS has found; who is to move.
+
+An input offload of an overloaded broker that leaves it overloaded goes on as a match offload (4.2.1): one
+subscription may attract so much that nobody can accept it, and then fewer others make matching faster at
+least. A broker that is not overloaded does not, as the other would send them back.
+"""
+
+from __future__ import annotations
+
+from roost.balancing.cards import LoadReport, Offload, Spectrum
+from roost.balancing.indices import Action
+from roost.balancing.offload.by_input import by_input
+from roost.balancing.offload.by_match import by_match
+from roost.balancing.offload.by_output import by_output
+from roost.balancing.offload.run import Run
+from roost.balancing.settings import BalancingConfig
+
+ALGORITHMS = {Action.INPUT: by_input, Action.MATCH: by_match, Action.OUTPUT: by_output}
+
+
+def choose(
+    action: Action,
+    own: LoadReport,
+    other: LoadReport,
+    spectrum: Spectrum,
+    config: BalancingConfig,
+    *,
+    is_overloaded: bool = False,
+) -> Offload:
+    """Who is to move from `own` to `other`, so that the index of that action is balanced."""
+    run = Run(own, other, spectrum, config, is_overloaded=is_overloaded)
+    before, other_before = run.scales.own.indices(), run.scales.other.indices()
+    ended = ALGORITHMS[action](run)
+    is_still = run.scales.own.indices().input_ratio >= config.overload_low
+    if action is Action.INPUT and is_overloaded and is_still:
+        ended = f"{ended}; then match: {by_match(run)}"
+    return Offload(
+        action=action,
+        is_overloaded=is_overloaded,
+        clients=tuple(
+            client
+            for card in run.cards
+            for client in spectrum.loads[card.subscription].clients[: card.subscribers]
+        ),
+        cards=tuple(run.cards),
+        considered=run.considered,
+        ended=ended,
+        own=before,
+        other=other_before,
+        own_predicted=run.scales.own.indices(),
+        other_predicted=run.scales.other.indices(),
+    )

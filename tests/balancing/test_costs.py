@@ -1,0 +1,207 @@
+"""What a broker learns of its own samples (001 sections 4.1.2 and 4.1.5)."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from roost.balancing import Action, BalancingConfig, OwnLoad, futile_actions, indices_of
+from roost.balancing.costs import Slope
+from roost.broker.events import LoadIndices
+
+PROPORTIONAL = BalancingConfig(costs="proportional")
+SAMPLED = BalancingConfig(costs="sampled", slope_subscriptions=50)
+FITTED = BalancingConfig(costs="fitted")
+
+
+def sample(
+    *,
+    subscriptions: int,
+    input_rate: float,
+    output_rate: float,
+    publication_s: float = 0.0,
+    delivery_s: float = 0.0,
+    subscription_s: float = 0.0,
+    idle: float = 0.0,
+) -> LoadIndices:
+    """What a broker would measure that takes so much."""
+    busy = input_rate * (publication_s + subscription_s * subscriptions)
+    busy += delivery_s * output_rate + idle
+    return LoadIndices(
+        input_utilisation=busy,
+        matching_delay_s=busy / input_rate if input_rate else 0.0,
+        output_utilisation=output_rate * 300 / 1e6,
+        input_rate=input_rate,
+        output_rate=output_rate,
+        output_bytes_per_s=output_rate * 300.0,
+        input_queue=2,
+        output_queue=3,
+        input_queueing_delay_s=0.0,
+        output_queueing_delay_s=0.0,
+        cpu_utilisation=min(1.0, busy),
+        memory_bytes=5e6 + 1_000.0 * subscriptions + 5 * 300.0,
+        memory_total_bytes=1e9,
+        subscriptions=subscriptions,
+    )
+
+
+def learned(config: BalancingConfig, samples: list[LoadIndices]) -> OwnLoad:
+    own = OwnLoad(config)
+    for each in samples:
+        own.sampled(each)
+    return own
+
+
+def test_in_proportion() -> None:
+    """(4.7)."""
+    load = sample(subscriptions=200, input_rate=10, output_rate=20, subscription_s=1e-4)
+    report = learned(PROPORTIONAL, [load]).report(load)
+    assert report.matching_slope_s == pytest.approx(1e-4)
+    assert report.delivery_s == 0
+
+
+def test_the_eleven_items_of_a_reply() -> None:
+    """3.4.1."""
+    load = sample(subscriptions=200, input_rate=10, output_rate=20, subscription_s=1e-4)
+    report = learned(PROPORTIONAL, [load]).report(load, ("a > 1",), message_bytes=100.0)
+    assert report.css == ("a > 1",)
+    assert report.cpu_ratio == load.cpu_utilisation
+    assert report.input_bytes_per_s == 1_000
+    assert report.input_queue_bytes == 200
+    assert report.input_rate == 10
+    assert report.memory_total_bytes == 1e9
+    assert report.output_total_bytes_per_s == pytest.approx(1e6)
+    assert report.subscriptions == 200
+    assert report.output_bytes_per_s == 6_000
+    assert report.output_queue_bytes == 300
+
+
+def test_the_bandwidth_is_remembered_while_nothing_is_sent() -> None:
+    load = sample(subscriptions=5, input_rate=1, output_rate=1, subscription_s=1e-4)
+    silent = replace(load, output_rate=0.0, output_bytes_per_s=0.0, output_utilisation=0.0)
+    assert learned(PROPORTIONAL, [load, silent]).report(silent).output_total_bytes_per_s == (
+        pytest.approx(1e6)
+    )
+
+
+def test_a_slope_is_taken_anew_every_s_subscriptions() -> None:
+    """4.1.2: between readings that are S apart, whether more or fewer."""
+    slope = Slope(50)
+    assert slope.at(10, 1.0) == pytest.approx(0.1)  # in proportion, as there is none yet
+    slope.read(100, 1.0)
+    slope.read(149, 9.0)  # not yet
+    slope.read(150, 2.0)
+    assert slope.at(150, 2.0) == pytest.approx(2 / 150)  # never steeper than in proportion
+    slope.read(100, 1.9)
+    assert slope.at(100, 1.9) == pytest.approx(0.1 / 50)
+    slope.read(50, 2.5)
+    assert slope.at(50, 2.5) == 0  # nor does it fall
+
+
+def test_memory_follows_a_slope_and_not_all_of_it_is_subscriptions() -> None:
+    """4.1.5: what a broker holds anyway is not in proportion."""
+    samples = [
+        sample(subscriptions=n, input_rate=10, output_rate=20, subscription_s=1e-4)
+        for n in range(0, 400, 10)
+    ]
+    report = learned(SAMPLED, samples).report(samples[-1])
+    assert report.memory_slope_bytes == pytest.approx(1_000.0)
+    assert report.matching_memory_bytes == pytest.approx(5e6 + 390_000)
+    assert report.matching_slope_s == pytest.approx(1e-4)
+
+
+@given(
+    st.floats(0, 1e-3),
+    st.floats(0, 1e-3),
+    st.floats(1e-6, 1e-4),
+    st.floats(0, 0.05),
+    st.integers(0, 99),
+)
+def test_fitted_costs_are_found(
+    publication_s: float, delivery_s: float, subscription_s: float, idle: float, seed: int
+) -> None:
+    """From samples with many numbers of subscriptions and rates, whatever a broker takes."""
+    draw = Random(seed).uniform
+    samples = [
+        sample(
+            subscriptions=round(draw(10, 2_000)),
+            input_rate=draw(1, 100),
+            output_rate=draw(1, 500),
+            publication_s=publication_s,
+            delivery_s=delivery_s,
+            subscription_s=subscription_s,
+            idle=idle,
+        )
+        for _ in range(200)
+    ]
+    last = samples[-1]
+    report = learned(FITTED, samples).report(last)
+    # To a fiftieth of what the last sample took.
+    nearly = last.matching_delay_s / 50
+    assert report.matching_slope_s == pytest.approx(subscription_s, abs=nearly / last.subscriptions)
+    a_delivery = nearly * last.input_rate / last.output_rate
+    assert report.delivery_s == pytest.approx(delivery_s, abs=a_delivery)
+
+
+def test_what_samples_do_not_tell_apart_is_in_proportion() -> None:
+    """The same sample again and again."""
+    load = sample(subscriptions=100, input_rate=10, output_rate=0, publication_s=0.01)
+    report = learned(FITTED, [load] * 5).report(load)
+    assert report.matching_slope_s == pytest.approx(0.01 / 100)
+
+
+# --- an index that a move can't lower -----------------------------------------------------------------
+
+
+def live(subscriptions: int, input_rate: float, **more: float) -> LoadIndices:
+    """A broker whose matcher hardly slows down."""
+    given = {"publication_s": 4e-5, "delivery_s": 1e-5, "subscription_s": 1e-10} | more
+    return sample(
+        subscriptions=subscriptions,
+        input_rate=input_rate,
+        output_rate=input_rate * 5,
+        **given,
+    )
+
+
+def test_a_matching_delay_that_is_not_the_subscriptions_is_not_balanced() -> None:
+    """Little comes in, and what a broker does anyway makes the delay high."""
+    samples = [live(n, 100.0 + n % 700, idle=0.02) for n in range(100, 5_000, 37)]
+    now = live(5_000, 0.5, idle=0.02)
+    own = learned(FITTED, samples)
+    assert now.matching_delay_s > 0.03
+    assert futile_actions(own.report(now), indices_of(now), FITTED) == (Action.MATCH,)
+
+
+def test_a_processor_that_is_busy_with_deliveries_is_not_relieved_by_match() -> None:
+    samples = [live(n, 3_000.0 + 7 * n) for n in range(100, 1_000, 9)]
+    now = live(1_000, 10_800.0)
+    own = learned(FITTED, samples)
+    assert now.cpu_utilisation > FITTED.overload_high
+    assert futile_actions(own.report(now), indices_of(now), FITTED) == (Action.MATCH,)
+
+
+def test_the_thesis_broker_is_relieved_by_match() -> None:
+    samples = [
+        sample(subscriptions=n, input_rate=10, output_rate=20, subscription_s=1e-3)
+        for n in range(10, 100, 3)
+    ]
+    own = learned(FITTED, samples)
+    now = sample(subscriptions=100, input_rate=10, output_rate=20, subscription_s=1e-3)
+    assert futile_actions(own.report(now), indices_of(now), FITTED) == ()
+    thesis = BalancingConfig(profile="thesis")
+    assert futile_actions(learned(thesis, samples).report(now), indices_of(now), thesis) == ()
+
+
+def test_memory_that_is_not_the_subscriptions_is_not_relieved() -> None:
+    samples = [
+        sample(subscriptions=n, input_rate=10, output_rate=20, subscription_s=1e-5)
+        for n in range(10, 1_000, 30)
+    ]
+    now = replace(samples[-1], memory_bytes=0.97e9)
+    own = learned(FITTED, samples)
+    assert futile_actions(own.report(now), indices_of(now), FITTED) == (Action.MATCH,)
