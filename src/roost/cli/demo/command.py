@@ -51,6 +51,7 @@ NEXT = """\
   roost bench match --workload stock --subscriptions 100000
   roost up tree --brokers 7 --optimise grape --observe, roost top, roost decisions, roost down
   roost broker, and in other terminals: roost subscribe "volume > 300000", roost publish volume=400000
+  roost up peer:1x4 --optimise balancing, roost drain B3; roost up tree --brokers 15 --optimise overlay
   roost chaos
   roost sim generate tree --set brokers=15 --set subscribers=200 --out tree.workload
   roost sim run tree.workload --until 60 --faults all
@@ -83,7 +84,7 @@ def demo(
     ] = None,
 ) -> None:
     """Show what Roost does: match a few quotes, and let a live federation rearrange itself."""
-    from roost.cli.demo import faults, live, match, pipeline
+    from roost.cli.demo import faults, live, match, optimisers, pipeline
     from roost.cli.spark import session_of
 
     if save is not None:
@@ -99,6 +100,7 @@ def demo(
             if not fast:
                 match.show(console)
                 faults.show(console)
+                optimisers.show(console)
             live.announce(console, "starting Spark, which makes the workload ...")
             with session_of(None, HURRIED) as spark:
                 shown = live.show(console, stage, spark, folder / PICTURE, began)
