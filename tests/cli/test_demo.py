@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from roost.cli.console import people
 from roost.cli.demo import command as demo
-from roost.cli.demo import faults, match
+from roost.cli.demo import faults, match, optimisers
 from roost.language import contradictions
 from roost.matching import Naive
 from roost.simulation.fuzz import Scenario, fuzz
@@ -197,3 +198,18 @@ def test_the_demo_as_a_process() -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0
     assert "roost demo --save ." in ran.stdout
+
+
+def test_load_spreads_and_links_follow_the_traffic(capsys: pytest.CaptureFixture[str]) -> None:
+    optimisers.show(people())
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("lost 0, doubled 0, reordered 0") == 2
+    rows = re.findall(r"B\d │ +0\.\d │ +(\d+) │ +(\d+) │ +(\d+)% │ +(\d+)%", said)
+    crowd = [tuple(map(int, row)) for row in rows]
+    assert [before for before, _, _, _ in crowd] == [optimisers.SUBSCRIBERS, 0, 0]
+    assert crowd[0][2] > 100
+    used = [after for _, _, _, after in crowd]
+    assert max(used) - min(used) <= 10
+    found = re.search(r"\(-(\d+)%\)", said)
+    assert found is not None
+    assert int(found[1]) >= 50
