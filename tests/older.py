@@ -1,4 +1,4 @@
-"""Roost as it was at some commit: its source, out of the history of the repository, to be run beside today's."""
+"""Roost as it was at some commit: its source, out of the history, to be run beside today's."""
 
 from __future__ import annotations
 

@@ -9,13 +9,12 @@ import signal
 import socket
 import time
 
-from roost.client import Client, ClientError, DurableSubscription, NotInTime
+from roost.client import Client, NotInTime
 from tests.edges.kit import (
     HOST,
     STOCK,
-    WITHIN_S,
-    Broker,
     BrokenPromise,
+    Broker,
     Stage,
     all_of,
     arrived,

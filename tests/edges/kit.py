@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -99,19 +99,19 @@ class Broker:
         config = self.folder / "roost.toml"
         config.write_text(
             "".join(
-                f"[{table}]\n" + "".join(f"{key} = {toml_value(value)}\n" for key, value in keys.items())
+                f"[{table}]\n"
+                + "".join(f"{key} = {toml_value(value)}\n" for key, value in keys.items())
                 for table, keys in self._tables.items()
             )
         )
         config.chmod(0o600)
-        with (self.folder / "said").open("wb") as said:
-            self._process = subprocess.Popen(
+        with (self.folder / "said").open("wb") as said, files_limited(self._files_max):
+            self._process = process = subprocess.Popen(
                 [sys.executable, "-m", "roost", "broker", "--config", config],
                 stdout=said,
                 stderr=said,
-                preexec_fn=self._limit_files if self._files_max else None,
             )
-        await until(lambda: self._listens() or self._process.poll() is not None)  # type: ignore[union-attr]
+        await until(lambda: self._listens() or process.poll() is not None)
         found = self._listens()
         if not found:
             raise RuntimeError(f"{self.name} does not start; it said:\n{self.said()}")
@@ -119,10 +119,6 @@ class Broker:
 
     def _listens(self) -> re.Match[str] | None:
         return re.search(r" listens on \S+:(\d+)$", self.said(), re.MULTILINE)
-
-    def _limit_files(self) -> None:
-        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (self._files_max or hard, hard))
 
     def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -150,6 +146,17 @@ class Broker:
         found = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
         assert found is not None
         return 1024 * int(found[1])
+
+
+@contextlib.contextmanager
+def files_limited(soft: int | None) -> Iterator[None]:
+    """Processes that are started meanwhile may have so many files open, unless they raise it themselves."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft or before[0], before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 class Stage:
@@ -208,7 +215,9 @@ class Stage:
         """Security is on then in all brokers that are started from now on; `probe` finds out about links."""
         command = [sys.executable, "-m", "roost", "users", "add", name, *options]
         file = str(self.folder / "users.toml")
-        done = subprocess.run([*command, "--file", file], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [*command, "--file", file], capture_output=True, text=True, check=True
+        )
         self.tokens[name] = done.stdout.strip()
 
     def connect(self, broker: Broker, user: str = "", **options: Any) -> Client:
@@ -271,7 +280,7 @@ async def take(subscription: Subscription, count: int) -> list[int]:
     numbers = []
     for _ in range(count):
         event = await subscription.get(WITHIN_S)
-        numbers.append(int(event["n"]))  # type: ignore[arg-type]
+        numbers.append(int(event["n"]))
         with contextlib.suppress(AttributeError):
             await event.ack()
     return numbers
@@ -281,13 +290,17 @@ async def arrived(subscription: Subscription, wanted: Iterable[int], witness: Cl
     """Which of these come, by the time that what the witness publishes now has come, and it is quiet."""
     missing, came = set(wanted), []
     is_open, heard_at, end = False, time.monotonic(), time.monotonic() + WITHIN_S
-    while missing and time.monotonic() < end and not (is_open and time.monotonic() > heard_at + QUIET_S):
+    while (
+        missing
+        and time.monotonic() < end
+        and not (is_open and time.monotonic() > heard_at + QUIET_S)
+    ):
         if not is_open:
             await witness.publish({"class": "STOCK", "n": -1})
         with contextlib.suppress(NotInTime):
             event = await subscription.get(0.5)
             heard_at = time.monotonic()
-            number = int(event["n"])  # type: ignore[arg-type]
+            number = int(event["n"])
             is_open |= number == -1
             if number != -1:
                 came.append(number)

@@ -24,8 +24,8 @@ from tests.edges.kit import (
     HOST,
     STOCK,
     WITHIN_S,
-    Broker,
     BrokenPromise,
+    Broker,
     Stage,
     all_of,
     arrived,
@@ -47,7 +47,9 @@ async def guarded(stage: Stage) -> tuple[Broker, Broker]:
     return await stage.pair()
 
 
-async def mallory(stage: Stage, broker: Broker, session: str = "", *, durable: bool = False) -> PlainPeer:
+async def mallory(
+    stage: Stage, broker: Broker, session: str = "", *, durable: bool = False
+) -> PlainPeer:
     peer = await PlainPeer.connect(HOST, broker.port)
     login = ("mallory", stage.tokens["mallory"])
     await peer.attach("mallory", session or "mallory", login=login, durable=durable, process="m")
