@@ -128,14 +128,14 @@ class Broker:
         await until(lambda: self._process is None or self._process.poll() is not None)
 
     async def health(self) -> str:
-        """What it says of it to whoever asks; `ok`, if all is well."""
+        """What it says of it to whoever asks."""
         return await asyncio.to_thread(self._health)
 
     def _health(self) -> str:
         url = f"http://{HOST}:{self._tables['admin']['port']}/health"
         try:
-            with urllib.request.urlopen(url, timeout=WITHIN_S):
-                return "ok"
+            with urllib.request.urlopen(url, timeout=WITHIN_S) as answer:
+                return str(answer.read().decode())
         except urllib.error.HTTPError as error:
             with error:
                 return error.read().decode()
