@@ -40,11 +40,15 @@ def judge(name: str, tree: Path) -> Verdict:
         text=True,
         start_new_session=True,  # so that its brokers can be ended with it
     )
+    said = log = ""
     try:
         said, log = process.communicate(timeout=CASE_S + GRACE_S)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        said, log = process.communicate()
+        log = "it came to no end"
+    finally:  # also if somebody has had enough of waiting
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
     last = (said.splitlines() or [f"went wrong: exit code {process.returncode}"])[-1]
     word, _, how = last.partition(": ")
     return Verdict(word, how, time.monotonic() - begin, log)

@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import roost
 from roost.client import Client, NotInTime, Subscription
@@ -67,6 +67,12 @@ def case(once: str) -> Callable[[Callable[[Stage], Awaitable[str]]], Case]:
 # --- brokers ----------------------------------------------------------------------------------------
 
 
+class Listens(Protocol):
+    """A broker, or a wire to one."""
+
+    port: int
+
+
 class Broker:
     """A process that can be killed, stopped and started again, on the same port and with the same store."""
 
@@ -85,6 +91,10 @@ class Broker:
     @property
     def address(self) -> str:
         return f"{HOST}:{self.port}"
+
+    @property
+    def admin_port(self) -> int:
+        return int(str(self._tables["admin"]["port"]))
 
     @property
     def pid(self) -> int:
@@ -132,7 +142,7 @@ class Broker:
         return await asyncio.to_thread(self._health)
 
     def _health(self) -> str:
-        url = f"http://{HOST}:{self._tables['admin']['port']}/health"
+        url = f"http://{HOST}:{self.admin_port}/health"
         try:
             with urllib.request.urlopen(url, timeout=WITHIN_S) as answer:
                 return str(answer.read().decode())
@@ -220,10 +230,11 @@ class Stage:
         )
         self.tokens[name] = done.stdout.strip()
 
-    def connect(self, broker: Broker, user: str = "", **options: Any) -> Client:
+    def connect(self, at: Listens, user: str = "", **options: Any) -> Client:
         if user:
             options |= {"user": user, "token": self.tokens[user]}
-        return roost.connect(broker.url, timeout_s=WITHIN_S, settle_s=WITHIN_S, **options)
+        url = f"roost://{HOST}:{at.port}"
+        return roost.connect(url, timeout_s=WITHIN_S, settle_s=WITHIN_S, **options)
 
     async def linked(self, one: Broker, other: Broker) -> None:
         """Until events pass from each to the other."""
