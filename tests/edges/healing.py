@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from roost.client import NotInTime
 from tests.edges.kit import (
+    HEALTHY,
     HOST,
     STOCK,
-    WITHIN_S,
     BrokenPromise,
     Broker,
     Stage,
@@ -24,6 +24,7 @@ from tests.edges.kit import (
     free_port,
     publish,
     take,
+    told,
     until,
 )
 from tests.runtime.wires import Wire, wire_to
@@ -31,7 +32,6 @@ from tests.runtime.wires import Wire, wire_to
 # What is to be noticed within 10 s, on a machine that may be busy.
 NOTICED_S = 20.0
 NEWS = "class = 'NEWS'"
-HEALTHY = r'\{"status": *"ok"\}'
 
 
 @case(once="DIED: 12 of 12 durable clients: .*the broker is about to stop")
@@ -101,6 +101,24 @@ async def a_link_that_is_dead_in_one_direction(stage: Stage) -> str:
             found = await noticed(wire, "down")
             await publish(publisher, range(10))
             return f"{found}; {all_of(await take(subscription, 10), range(10))}"
+
+
+@case(once="UNNOTICED for 20 s")
+async def a_neighbour_that_never_greets(stage: Stage) -> str:
+    """A neighbour that takes the connection and says nothing is dialled again."""
+    dialled: list[asyncio.StreamWriter] = []
+    mute = await asyncio.start_server(lambda _, writer: dialled.append(writer), HOST, 0)
+    port = mute.sockets[0].getsockname()[1]
+    await stage.broker("B0", {"B1": f"{HOST}:{port}"})
+    try:
+        await until(lambda: dialled)
+        if not await until(lambda: len(dialled) > 1, NOTICED_S):
+            raise BrokenPromise(f"UNNOTICED for {NOTICED_S:g} s")
+    finally:
+        mute.close()
+        for writer in dialled:
+            writer.close()
+    return "it is dialled again"
 
 
 async def noticed(wire: Wire, *ways: str) -> str:
@@ -200,15 +218,3 @@ async def two_brokers_of_one_name(stage: Stage) -> str:
         "B1", {"B2": b2.address}, folder="second", admin={"port": free_port()}
     )
     return await told("two brokers called B1", b0, b1, b2, second)
-
-
-async def told(what: str, *brokers: Broker) -> str:
-    """Which of them says so when it is asked for its health (which is patient with links)."""
-    end = time.monotonic() + WITHIN_S
-    while time.monotonic() < end:
-        for broker in brokers:
-            if what in await broker.health():
-                return f"{broker.name} says so"
-        await asyncio.sleep(0.5)
-    said = [await broker.health() for broker in brokers]
-    raise BrokenPromise(f"UNNOTICED: {' '.join(said)}")

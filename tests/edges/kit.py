@@ -27,6 +27,8 @@ WITHIN_S = 60.0
 # Silence after which nothing is taken to come any more, when the way is proved to be open.
 QUIET_S = 10.0
 STOCK = "class = 'STOCK'"
+# The health of a broker that knows of no trouble, as it was said once.
+HEALTHY = r'\{"status": *"ok"\}'
 
 Tables: TypeAlias = Mapping[str, Mapping[str, object]]
 
@@ -274,6 +276,18 @@ async def until(is_so: Callable[[], object], within_s: float = WITHIN_S) -> bool
             return False
         await asyncio.sleep(0.02)
     return True
+
+
+async def told(what: str, *brokers: Broker) -> str:
+    """Which of them says so when it is asked for its health (which is patient with links)."""
+    end = time.monotonic() + WITHIN_S
+    while time.monotonic() < end:
+        for broker in brokers:
+            if what in await broker.health():
+                return f"{broker.name} says so"
+        await asyncio.sleep(0.5)
+    said = [await broker.health() for broker in brokers]
+    raise BrokenPromise(f"UNNOTICED: {' '.join(said)}")
 
 
 # --- events -----------------------------------------------------------------------------------------

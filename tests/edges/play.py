@@ -12,12 +12,19 @@ import traceback
 from pathlib import Path
 
 import roost
-from tests.edges import acknowledged, healing, limits, names, strangers
+from tests.edges import acknowledged, healing, limits, names, strangers, telling
 from tests.edges.kit import CASES, BrokenPromise, Case, Stage
 
 __all__ = ["CASES", "STORIES", "play"]
 
-STORIES = (acknowledged, names, strangers, healing, limits)  # whose cases are in CASES by now
+STORIES = (
+    acknowledged,
+    names,
+    strangers,
+    healing,
+    limits,
+    telling,
+)  # whose cases are in CASES by now
 CASE_S = 240.0
 
 

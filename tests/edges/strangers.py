@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Iterator
 
-from roost.broker.messages import PROTOCOL_VERSION, Attach, Login
+from roost.broker.messages import PROTOCOL_VERSION, Attach, Login, Ping
 from roost.client import ConnectError
 from roost.wire import PREFACE, encode
 from tests.edges.kit import HOST, BrokenPromise, Broker, Stage, case, until
@@ -59,6 +59,27 @@ async def more_connections_than_files(stage: Stage) -> str:
         if not await until(lambda: has_hung_up(one), within_s=20.0):
             raise BrokenPromise("STAYS: a connection that says nothing, for 20 s")
     return "who says nothing has to go"
+
+
+@case(once="LOCKED OUT: .*there are 20 connections already")
+async def whoever_only_pings(stage: Stage) -> str:
+    """Those who ask whether the broker is there, and go no further, take nobody's place."""
+    broker = await stage.broker("B0", limits={"connections_max": 20})
+    with crowd(broker, 30, PREFACE + encode(Ping(1))) as sockets:
+        await until(lambda: sum(map(is_answered, sockets)) >= 20)
+        try:
+            async with stage.connect(broker):
+                return "a client comes in all the same"
+        except ConnectError as error:
+            raise BrokenPromise(f"LOCKED OUT: {error}") from None
+
+
+def is_answered(sock: socket.socket) -> bool:
+    """Whatever it was."""
+    try:
+        return bool(sock.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return False
 
 
 @case(once="LOCKED OUT: a good login takes .* s")
