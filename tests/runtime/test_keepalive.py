@@ -18,7 +18,7 @@ from roost.runtime import connection as runtime_connection
 from roost.runtime.child_broker import ChildBroker
 from roost.runtime.keepalive import DEAD_AFTER, Keepalive, Verdict
 from roost.runtime.plain_peer import PlainPeer
-from roost.runtime.server import BrokerServer
+from roost.runtime.server import SWEEP_S, BrokerServer
 from roost.runtime.tables import LimitsTable
 from tests.client.support import config, in_loop, serving, until, url_of
 from tests.runtime.wires import HOST, Wire, wire_to
@@ -53,6 +53,20 @@ def test_silence_while_we_do_not_read_counts_against_nobody() -> None:
     # From when we read again, it has as long as any.
     assert "DEAD" not in verdicts(watch, [10.0, 11.0, 12.0])
     assert verdicts(watch, [13.0]) == ["DEAD"]
+
+
+@pytest.mark.parametrize("who", ["client", "broker"])
+def test_by_default_the_dead_are_noticed_within_ten_seconds(who: str) -> None:
+    """However the looks fall: the last word may have come just behind one."""
+    if who == "client":
+        every_s = client_connection.KEEPALIVE_S
+        look_s = every_s / client_connection.LOOKS
+    else:
+        every_s, look_s = LimitsTable().keepalive_s, SWEEP_S
+    watch = Keepalive(every_s, 0.0)
+    looks = [n * look_s for n in range(1, 30)]
+    noticed = next(t for t in looks if watch.look(t, 0.001) is Verdict.DEAD)
+    assert noticed < 10.0
 
 
 def test_whoever_was_away_itself_starts_counting_anew() -> None:

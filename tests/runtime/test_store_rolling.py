@@ -9,14 +9,10 @@ or doubled.
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import os
-import shutil
 import signal
-import subprocess
 import sys
-import tarfile
 import textwrap
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -29,8 +25,8 @@ import pytest
 import roost
 from roost.runtime.broker_process import BrokerProcess, write_settings
 from roost.runtime.federation import free_ports
+from tests.older import ROOT, NoHistory, source_at
 
-ROOT = Path(__file__).parents[2]
 COMMIT = "1b62682"
 # Two versions compile, and talk: minutes on a busy machine. tests/broker/test_absence.py has the protocol
 # of it.
@@ -79,30 +75,9 @@ Start = Callable[..., Broker]
 def then(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source of the older version."""
     try:
-        found = subprocess.run(
-            ["git", "archive", COMMIT, "src"], cwd=ROOT, capture_output=True, check=False
-        )
-    except OSError as error:
-        pytest.skip(f"there is no git to get {COMMIT} with: {error}")
-    if found.returncode:
-        said = found.stderr.decode("utf-8", "replace").strip()
-        pytest.skip(f"{COMMIT} is not in the history of this copy, so no older broker: {said}")
-    folder = tmp_path_factory.mktemp("then")
-    with tarfile.open(fileobj=io.BytesIO(found.stdout)) as archive:
-        archive.extractall(folder, filter="data")
-    # The kernels of the index take minutes to compile on a busy machine. As long as they are the same, those
-    # that are compiled already will do.
-    kernels = Path("src/roost/matching")
-    same = ["git", "diff", "--quiet", COMMIT, "--", str(kernels)]
-    if subprocess.run(same, cwd=ROOT, check=False).returncode == 0:
-        shutil.rmtree(folder / kernels)
-        (folder / kernels).symlink_to(ROOT / kernels)
-    # What is compiled is kept beside the source: once here, rather than by all processes at the same time,
-    # which takes longer than clients wait for an advertisement to settle.
-    warm = "from roost.runtime import main, warming; import roost; warming.warm_up()"
-    environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
-    subprocess.run([sys.executable, "-c", warm], env=environment, check=True)
-    return folder / "src"
+        return source_at(COMMIT, tmp_path_factory.mktemp("then"))
+    except NoHistory as error:
+        pytest.skip(f"no older broker: {error}")
 
 
 @pytest.fixture

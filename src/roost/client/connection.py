@@ -31,6 +31,8 @@ WRITE_BUFFER_BYTES = 1 << 20
 GREETING_S = 5.0
 # A broker that says nothing for so long is asked whether it is there; after three times as long it is not.
 KEEPALIVE_S = 3.0
+# How often we look meanwhile: what is noticed late is late by as much, and 10 s are promised in all.
+LOOKS = 6
 
 ASIDE = frozenset((Ping, Pong))
 
@@ -127,7 +129,7 @@ class Connection(asyncio.Protocol):
         self._cut(f"the broker did not answer the greeting within {GREETING_S:g} s")
 
     def _look_later(self) -> None:
-        self._set_timer(self.line.loop.call_later(self._keepalive_s / 2, self._look))
+        self._set_timer(self.line.loop.call_later(self._keepalive_s / LOOKS, self._look))
 
     def _look(self) -> None:
         if self.transport.is_closing() or self._keepalive is None:
