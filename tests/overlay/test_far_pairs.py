@@ -1,4 +1,4 @@
-"""Leaves of a tree that talk to those on its other side: they end as neighbours, and it pays (002 section 6)."""
+"""Leaves that talk to leaves on the other side of a tree: they end as neighbours, and it pays."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def links_an_event(world: Organised, brokers: int, until: float) -> float:
 
 @pytest.mark.parametrize("variant", ["roost", "paper", "ocbr-gated"])
 def test_whoever_talks_is_linked_in_the_end(variant: Variant) -> None:
-    """Of fifteen brokers each pair is six links apart, and then one; each rewiring saves what it was to save."""
+    """Each pair is six links apart, and then one; each rewiring has saved what it was to save."""
     world = Organised(workload(15, 40.0), replace(HURRIED, variant=variant))
     assert links_an_event(world, 15, 40.0) == pytest.approx(1, abs=0.02)
     assert {f"{a} - {b}" if a < b else f"{b} - {a}" for a, b in far_pairs(15)} <= world.links()
