@@ -185,6 +185,39 @@ def test_what_may_be_chance_is_left() -> None:
     assert Organised(text, replace(settings, variant="paper")).until(10.0).rewirings > 0
 
 
+# --- other goals --------------------------------------------------------------------------------------
+
+
+def test_ways_of_deliveries_count_if_they_are_to_be_short() -> None:
+    """All that B1 says goes to B2 and B3: nothing is saved, but ways to the three at B2 are shorter."""
+    said = [*federation(STAR), "0.0 federation set covering off", publisher("P", "B1", "x")]
+    said += [subscriber(f"S{n}", "B2", "x") for n in range(3)] + [subscriber("T", "B3", "x")]
+    said += publishing([("P", "x")], 2.0, UNTIL_S, 0.1)
+    text = "\n".join([*said, f"{UNTIL_S + 5} end"])
+    world = Organised(text, replace(HURRIED, priority="delay")).until(10.0)
+    first = world.of("rewire")[0]
+    assert (first.subject, first.choice) == ("B0 - B2", "B1")
+    assert first.evidence["utility"] == 3 * first.evidence["messages"]
+    assert first.evidence["saves_exactly"] == 0
+    assert world.checked().clean
+
+
+@pytest.mark.parametrize("variant", ["roost", "paper"])
+def test_a_link_that_is_dear_is_not_made(variant: Variant) -> None:
+    """Section 5.2: messages of each link are multiplied by what it costs."""
+    dear = replace(HURRIED, variant=variant, prices=("B1 - B2 = 10",))
+    world = Organised(star(others=2), dear).until(10.0)
+    assert "B1 - B2" not in world.links()
+    cheap = replace(HURRIED, variant=variant, prices=("B2--B1=0.5",))
+    world = Organised(star(others=2), cheap).until(10.0)
+    assert "B1 - B2" in world.links()
+    first = world.of("rewire")[0]
+    to_b2 = first.evidence["went_to"]["B2"]
+    # Each takes one link of 0.5 in place of two of 1.
+    assert first.evidence["utility"] == 1.5 * to_b2
+    assert first.predicted["saves"] == to_b2
+
+
 # --- others -------------------------------------------------------------------------------------------
 
 

@@ -465,6 +465,8 @@ def test_a_module_of_roost_has_a_table_with_its_own_settings(tmp_path: Path) -> 
         ("degree_max = 1", "degree_max is 1; expected 2 or more, or 0 for any number"),
         ('pinned = ["B1"]', "pinned has 'B1'; expected two brokers, as in 'B1 - B2'"),
         ('forbidden = ["B1 - B1"]', "forbidden has 'B1 - B1'; expected two brokers"),
+        ('prices = ["B1 - B2"]', "prices has 'B1 - B2'; expected two brokers and a number above 0"),
+        ('prices = ["B1 = 3"]', "prices has 'B1 = 3'; expected two brokers and a number above 0"),
         ('variant = "best"', 'variant is "best"; expected "ocbr" or "ocbr-gated" or "paper" or'),
         ("weight = 200", "weight is 200; expected a number from 0 to 100"),
         ("training_messages_max = 9", "training from 200 to 9 messages; expected 1 or more"),

@@ -3,8 +3,9 @@
     roost sweep roost.experiments.overlay.cell:CELL --set variant=paper,ocbr --set start=scale-free,spiral
 
 Nothing is simulated message by message: traffic is that of `overlay.rewiring.flows`, which is the
-simulator's. OCBR has no end to compare at, so its cells run the paper's algorithm on the same overlay as
-well, and say what OCBR had come to at the round where the paper's stopped, and at as many rewirings.
+simulator's. OCBR, not gated, has no end to compare at, so its cells run the paper's algorithm on the same
+overlay as well, and say what OCBR had come to at the round where the paper's stopped, and at as many
+rewirings.
 
 Two variants measure something else: `optimum` holds small overlays against all trees that there are
 (`optimum`), and `large` measures how long a round takes.
@@ -70,7 +71,7 @@ def organises(
     many = rounds or ROUNDS_MAX
     track = organised(topology, load, variant, seed, terms, rounds=many, churn=churn)
     found = dict(figures(track))
-    if variant in ("ocbr", "gated"):
+    if variant == "ocbr":
         paper = organised(
             topology, load, "paper", seed, terms, rounds=min(many, PAPER_ROUNDS), churn=churn
         )

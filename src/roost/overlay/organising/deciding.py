@@ -87,9 +87,17 @@ def decide(
     middle, near, kept = trained.middle, trained.neighbours, trained.passages
     if settings.variant == "paper":
         assert trained.training is not None
-        threshold = settings.threshold
-        choice = decide_paper(middle, near, trained.training, threshold, objection, random=random)
-        return _as_it_is(choice)
+        return _as_it_is(
+            decide_paper(
+                middle,
+                near,
+                trained.training,
+                settings.threshold,
+                objection,
+                weight=settings.price_of(),
+                random=random,
+            )
+        )
     if settings.variant != "roost":
         gated = settings.variant == "ocbr-gated"
         return _as_it_is(decide_ocbr(middle, near, kept, objection, gated=gated, random=random))
@@ -105,14 +113,17 @@ def decide(
         degrees=trained.degrees,
         degree_max=settings.degree_max or None,
         temperature=climate.temperature,
+        weight=settings.price_of(),
         random=random,
     )
     found = choice.rewiring
     if found is None:
         return _as_it_is(choice)
     crossed = trained.link_messages(found.mover)
-    if not is_significant(choice.utility, crossed, settings.annealing_terms()):
-        return Decided(choice, f"of {crossed} messages, {choice.utility:g} may be chance", None)
+    # Chance is in numbers of messages, whatever they cost.
+    saves = trained.exact(found) if settings.prices else choice.utility
+    if not is_significant(saves, crossed, settings.annealing_terms()):
+        return Decided(choice, f"of {crossed} messages, {saves:g} may be chance", None)
     promise = promise_of(kept.kinds, len(near))
     verdict = repays(choice.utility, promise, trained.seconds, trained.entries(found.mover), terms)
     return Decided(choice, verdict.reason, found if verdict.pays else None)
@@ -163,11 +174,13 @@ def predicted_of(
 ) -> dict[str, float]:
     """What a rewiring is to save, of the messages that were counted, and what is left a second.
 
-    The paper's variant predicts by its U(R). OCBR predicts nothing: here it is what its choice will save.
+    The paper's variant predicts by its U(R), if that is in messages. OCBR predicts nothing: here it is what
+    its choice will save.
     """
     if choice.rewiring is None:
         return {}
     exact_ = float(trained.exact(choice.rewiring))
-    saves = choice.utility if settings.variant == "paper" else exact_
+    by_utility = settings.variant == "paper" and not settings.prices
+    saves = choice.utility if by_utility else exact_
     _, crossed = crossings(trained.passages, choice.rewiring)
     return {"saves": saves, "load_per_s": (crossed - saves) / trained.seconds}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from math import inf
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -14,6 +15,7 @@ from roost.optimising.worth import Metric
 from roost.overlay.rewiring.annealing import AnnealingTerms
 from roost.overlay.rewiring.limits import Limits, Pair, pair
 from roost.overlay.rewiring.repaying import RewiringTerms
+from roost.overlay.rewiring.theorem import Weight
 from roost.settings import Count, Positive, Seconds, SomeSeconds, why
 
 Percent = Annotated[float, Meta(ge=0, le=100)]
@@ -28,6 +30,7 @@ MESSAGES, MESSAGES_PER_ENTRY = 50.0, 1.0
 
 # `B1 - B2`, as decisions call a link, or without blanks `B1--B2`.
 _between = re.compile(r"\s+-\s+|\s*--\s*")
+_is_number = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII).fullmatch
 
 
 class OverlaySettings(Struct, frozen=True, kw_only=True):
@@ -90,6 +93,13 @@ class OverlaySettings(Struct, frozen=True, kw_only=True):
     forbidden: Annotated[
         Names, why("Brokers that are never to be linked, said in the same way.")
     ] = ()
+    prices: Annotated[
+        Names,
+        why(
+            'What a message over a link costs, where it is not 1: [ "B1 - B2 = 5" ], also of links that there'
+            " might be. Not of OCBR."
+        ),
+    ] = ()
     edges: Annotated[
         Names, why("Brokers whose links stay, because they are edges of a hierarchy: their names.")
     ] = ()
@@ -102,6 +112,7 @@ class OverlaySettings(Struct, frozen=True, kw_only=True):
             raise UserError("degree_max is 1; expected 2 or more, or 0 for any number")
         self.limits()
         self.annealing_terms()
+        self.price_of()
 
     def goal(self) -> Goal:
         """What Roost's own makes small."""
@@ -121,6 +132,13 @@ class OverlaySettings(Struct, frozen=True, kw_only=True):
         """What a rewiring of Roost's own has to meet."""
         return RewiringTerms(self.horizon_s, MESSAGES, MESSAGES_PER_ENTRY, self.margin)
 
+    def price_of(self) -> Weight | None:
+        """What a message over the link between two brokers costs (002 section 5.2); None: all the same."""
+        if not self.prices:
+            return None
+        prices = dict(_prices(self.prices))
+        return lambda a, b: prices.get(pair(a, b), 1.0)
+
     def limits(self) -> Limits:
         """What no rewiring may do."""
         return Limits(
@@ -133,7 +151,20 @@ class OverlaySettings(Struct, frozen=True, kw_only=True):
 
 def _pairs(setting: str, texts: Iterable[str]) -> Iterator[Pair]:
     for text in texts:
-        names = _between.split(text.strip())
-        if len(names) != 2 or not all(names) or names[0] == names[1]:
-            raise UserError(f"{setting} has {text!r}; expected two brokers, as in 'B1 - B2'")
-        yield pair(*names)
+        yield _pair(setting, text, text, "two brokers, as in 'B1 - B2'")
+
+
+def _prices(texts: Iterable[str]) -> Iterator[tuple[Pair, float]]:
+    expected = "two brokers and a number above 0, as in 'B1 - B2 = 5'"
+    for text in texts:
+        link, _, price = text.rpartition("=")
+        if not _is_number(price.strip()) or not 0 < float(price) < inf:
+            raise UserError(f"prices has {text!r}; expected {expected}")
+        yield _pair("prices", text, link, expected), float(price)
+
+
+def _pair(setting: str, text: str, link: str, expected: str) -> Pair:
+    names = _between.split(link.strip())
+    if len(names) != 2 or not all(names) or names[0] == names[1]:
+        raise UserError(f"{setting} has {text!r}; expected {expected}")
+    return pair(*names)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from roost.optimising.goal import Goal
 from roost.overlay.rewiring import exact, ocbr, theorem
 from roost.overlay.rewiring.annealing import noise
-from roost.overlay.rewiring.choosing import Offers, RewiringChoice, choose_rewiring
+from roost.overlay.rewiring.choosing import Offers, RewiringChoice, Values, choose_rewiring
 from roost.overlay.rewiring.counters import Passages, Rewiring, Training
 from roost.overlay.rewiring.gathering import second_values
 from roost.overlay.rewiring.theorem import Counts, Weight
@@ -100,16 +100,22 @@ def decide_roost(
     degrees: Mapping[str, int] | None = None,
     degree_max: int | None = None,
     temperature: float = 0.0,
+    weight: Weight | None = None,
     random: Random | None = None,
 ) -> RewiringChoice:
     """The pair that saves most by the goal, exactly; at equal values what makes ways shorter, or room.
 
     `degrees` are those of the neighbours, as far as they are known. A `temperature` above 0 takes `random`.
+    With a `weight` of links (002 section 5.2), what is saved is so much of that, of ways as of messages.
     """
     near = sorted(neighbours)
     sums = exact.sums(near, passages.kinds)
-    saved = exact.saved(sums)
-    shorter = exact.links_saved(exact.between(near, passages.deliveries))
+    saved: Values = exact.saved(sums)
+    apart = exact.between(near, passages.deliveries)
+    shorter: Values = exact.links_saved(apart)
+    if weight is not None:
+        saved = theorem.weighted(middle, near, exact.saved(sums), sums.link, weight)
+        shorter = exact.time_saved(middle, near, apart, weight)
     known = degrees or {}
     offers = offers_roost(saved, shorter, goal, [known.get(n, 1) for n in near], degree_max)
     if temperature and random is not None and near:
@@ -119,7 +125,7 @@ def decide_roost(
 
 
 def offers_roost(
-    saved: Counts, shorter: Counts, goal: Goal, degrees: Sequence[int], degree_max: int | None
+    saved: Values, shorter: Values, goal: Goal, degrees: Sequence[int], degree_max: int | None
 ) -> Offers:
     """From U(R) and D(R), in messages and in links times deliveries.
 
