@@ -11,7 +11,7 @@ from roost.overlay.rewiring.limits import Limits
 from roost.overlay.rewiring.rounds import Organisation
 from roost.pictures.films import Film, Frame, film_page
 
-BROKERS, SEED, LIMIT = 60, 3, 20
+BROKERS, SEED, LIMIT = 60, 3, 30
 FRAMES_MAX = 40
 TITLES = {"paper": "002", "roost": f"Roost's own, at most {LIMIT} neighbours"}
 
@@ -55,8 +55,8 @@ def _frame(flows: Flows, number: int, rewirings: int) -> Frame:
         pair = (a, b) if (b, a) not in traffic else (b, a)
         traffic[pair] = traffic.get(pair, 0) + count
     return Frame(
-        f"round {number}: {rewirings} rewirings, {state.traffic:,} messages, the bound and"
-        f" {100 * (state.traffic / state.bound - 1):.1f} %",
+        f"round {number}: {rewirings} rewirings, {state.traffic:,} messages,"
+        f" {100 * (state.traffic / state.bound - 1):.1f} % above the bound",
         traffic,
     )
 
