@@ -13,6 +13,17 @@ Decisions, which are pure functions of statistics, or the memory that they are m
 | `costs` | what a broker has learned of its own samples: `OwnLoad` |
 | `estimation` | what more or fewer subscriptions would do to a broker |
 | `offload` | who is to move: `choose` |
+
+Protocols, which gather the statistics and carry the choice out: `Balancing` (`module`), with
+
+| module | what it does |
+| --- | --- |
+| `peer` | the roles of brokers, and which clients belong where |
+| `pie` | what brokers and clusters tell each other of their load |
+| `edge`, `head` | what an edge-broker does, and what a cluster-head does |
+| `mediation`, `control` | sessions of two brokers, and what they say |
+| `press` | which publications go to whom, sampled |
+| `drain` | a broker that is emptied |
 """
 
 from roost.balancing.back_off import BackOff
@@ -31,6 +42,7 @@ from roost.balancing.detection import (
     place_newcomer,
 )
 from roost.balancing.indices import Action, BrokerIndices, Indices, indices_of, mean_of, smoothed
+from roost.balancing.module import Balancing
 from roost.balancing.offload import choose
 from roost.balancing.reach import futile_actions
 from roost.balancing.settings import PROFILES, BalancingConfig, Rules
@@ -42,6 +54,7 @@ __all__ = [
     "PROFILES",
     "Action",
     "BackOff",
+    "Balancing",
     "BalancingConfig",
     "BrokerAction",
     "BrokerIndices",

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from roost.broker.arbiter import Proposal
     from roost.broker.events import LoadIndices
@@ -104,7 +104,10 @@ class Surroundings(Protocol):
         """
 
     def is_movable(self, client: str) -> bool:
-        """Whether a client here would follow a redirection: durable sessions stay."""
+        """Whether a client here would follow a redirection: durable sessions stay, and who leaves is gone."""
+
+    def movable(self) -> Collection[str]:
+        """All clients here of which that is so."""
 
     def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> None:
         """Publish an event of a reserved class."""

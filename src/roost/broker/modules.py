@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -123,7 +123,14 @@ class ModuleHost:
 
     def is_movable(self, client: str) -> bool:
         sessions = [s for s in self._at.sessions.values() if s.client == client]
-        return bool(sessions) and not any(s.durable or s.ending for s in sessions)
+        return bool(sessions) and not any(s.durable or s.ending or s.leaving for s in sessions)
+
+    def movable(self) -> Collection[str]:
+        found: dict[str, bool] = {}
+        for s in self._at.sessions.values():
+            stays = s.durable or s.ending or s.leaving
+            found[s.client] = found.get(s.client, True) and not stays
+        return {client: None for client, is_so in found.items() if is_so}.keys()
 
     def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> None:
         event = Event(attributes)

@@ -16,6 +16,9 @@ publish, with faults of all kinds and some churn; brokers are quick enough for a
 In the profile *rewirings* links are moved all the time (see `broker.rewiring`), and clients too, with the
 same faults; nobody else changes the overlay.
 
+In the profile *balancing* brokers balance load all the time (see `roost.balancing`), with the same faults as
+in *all*, in clusters of edge-brokers or in any other shape; some are asked to be emptied.
+
 A scenario is a workload like any other: `Scenario.text` is the file from which it runs in the same way.
 """
 
@@ -26,12 +29,14 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from roost.broker.registry import ModuleOrder
 from roost.broker.story import Storybook
 from roost.language import Advertisement, Filter, Operator, Predicate, Subscription
 from roost.overlay.topologies import (
     Topology,
     balanced_tree,
     chain,
+    peer_clusters,
     random_tree,
     scale_free_tree,
     star,
@@ -40,7 +45,7 @@ from roost.simulation import statements as st
 from roost.simulation.faults import SHORTEST_S, Faults, merged, stage_of
 from roost.simulation.optimisers import Modules, modules_of
 from roost.simulation.run import Checks, check, rest, run
-from roost.simulation.scenario_settings import EDGES, MOVES, REWIRINGS, settings_of
+from roost.simulation.scenario_settings import BALANCING, EDGES, MOVES, REWIRINGS, settings_of
 from roost.simulation.settings import settings_changed
 from roost.simulation.words import Words
 from roost.simulation.workload_file import write_workload
@@ -65,6 +70,9 @@ EDGE_FAULTS_S = (1.0, 12.0)
 MOVES_PER_S = 6.0
 REWIRINGS_PER_S = 2.0
 MOVED_PUBLISHERS = 0.8  # their share
+CLUSTERED = 0.7
+CROWDED = 0.6  # the share of clients that begin at the same broker
+DRAINS = 0.4
 
 
 class Scenario:
@@ -103,7 +111,7 @@ class Scenario:
 
     def _build(self) -> None:
         r = self.random
-        small = self.profile in (EDGES, REWIRINGS)
+        small = self.profile in (EDGES, REWIRINGS, BALANCING)
         largest = [3, 5, 12] if small else [6, 15, BROKERS_MAX]
         size = r.randint(BROKERS_MIN, r.choice(largest))
         topology = self._topology(size)
@@ -116,13 +124,15 @@ class Scenario:
         self._now = 0.5
         for _ in range(r.randint(1, 5)):
             self._add_publisher(self._soon(1.0))
-        for _ in range(r.randint(2, 14)):
+        for _ in range(r.randint(*((8, 20) if self.profile == BALANCING else (2, 14)))):
             self._add_subscriber(self._soon(1.0))
         self._now += 1.0 + SETTLE_S
 
     def _machine(self, at: float, name: str) -> st.AddBroker:
-        quick = self.profile in (MOVES, EDGES, REWIRINGS)
+        quick = self.profile in (MOVES, EDGES, REWIRINGS, BALANCING)
         mhz = self.random.choice([100.0, 1000.0] if quick else [1.0, 20.0, 1000.0])
+        if self.profile == BALANCING:
+            mhz = self.random.choice([20.0, 100.0, 400.0])
         mbps = self.random.choice([5.0, 50.0] if quick else [0.05, 0.5, 5.0, 50.0])
         return st.AddBroker(at=at, broker=name, cpu_mhz=mhz, memory_mb=16, bandwidth_mbps=mbps)
 
@@ -135,6 +145,10 @@ class Scenario:
             lambda: random_tree(size, r.randrange(1000)),
             lambda: scale_free_tree(size, r.randrange(1000)),
         ]
+        if self.profile == BALANCING and r.random() < CLUSTERED:
+            return peer_clusters(
+                r.choice([1, 1, 2, 3]), r.choice([2, 3]), r.choice(["chain", "star"])
+            )
         return r.choice(makers)()
 
     # --- phases -------------------------------------------------------------------------------------
@@ -155,6 +169,12 @@ class Scenario:
         if self.profile == MOVES:
             moves = int(MOVES_PER_S * PHASE_S)
             plan += [(self._soon(PHASE_S), self._move) for _ in range(moves)]
+        elif self.profile == BALANCING:
+            # Of quotes there are never enough: sessions wait for samples.
+            more = int(2 * EVENTS_PER_S * PHASE_S)
+            plan += [(self._soon(PHASE_S), self._publish) for _ in range(more)]
+            if r.random() < DRAINS:
+                plan.append((self._soon(PHASE_S / 2), self._empty))
         elif self.profile == REWIRINGS:
             rewirings = int(REWIRINGS_PER_S * PHASE_S)
             plan += [(self._soon(PHASE_S), self._shuffle) for _ in range(rewirings)]
@@ -425,6 +445,13 @@ class Scenario:
     def _is_idle(self, publisher: str, at: float) -> bool:
         return self._busy_until.get(publisher, 0.0) < at
 
+    def _empty(self, at: float) -> None:
+        """A broker is asked to be rid of its clients; some time later to take some again."""
+        broker = self.random.choice(self._brokers)
+        self._say(st.AskBroker(at=at, broker=broker, request="drain"))
+        until = round(at + PHASE_S / 2, 3)
+        self._say(st.AskBroker(at=until, broker=broker, request="drain", arguments="do=cancel"))
+
     def _shuffle(self, at: float) -> None:
         self._say(st.ShuffleLinks(at=at))
         for _ in range(self.random.choice([0, 3, BURST])):
@@ -432,6 +459,8 @@ class Scenario:
 
     def _home(self) -> str:
         broker = self.random.choice(self._brokers)
+        if self.profile == BALANCING and self.random.random() < CROWDED:
+            broker = self._brokers[-1]  # in clusters it is an edge-broker
         self._hosted[broker] = None
         return broker
 
@@ -441,6 +470,8 @@ class Scenario:
         """One change at a time: while the overlay is in parts it is left so."""
         if at > self._whole_at and self.profile != REWIRINGS:
             choices = [self._relink, self._relink, self._add_broker, self._remove_broker]
+            if self.profile == BALANCING:
+                del choices[-1]  # subscribers may be at any of them
             self.random.choice(choices)(at)
 
     def _relink(self, at: float) -> None:
@@ -533,7 +564,7 @@ class Scenario:
     def _faults(self, said: list[st.Statement]) -> list[st.Statement]:
         faults = Faults(
             self.random,
-            "all" if self.profile == MOVES else self.profile,
+            "all" if self.profile in (MOVES, BALANCING) else self.profile,
             stage_of(said),
             durability=self.settings.durability,
             end=self.until,
@@ -545,7 +576,11 @@ class Scenario:
 
     def _set(self) -> list[st.Statement]:
         changed = settings_changed(self.settings)
-        return [st.Set(at=0.0, key=key, value=value) for key, value in changed.items()]
+        orders = [
+            st.UseOptimiser(at=0.0, reference=order.reference, order=words_of(order))
+            for order in self.settings.modules
+        ]
+        return [*(st.Set(at=0.0, key=key, value=value) for key, value in changed.items()), *orders]
 
     def _comments(self) -> tuple[str, ...]:
         return (f"roost sim fuzz --first {self.seed} --seeds 1 --profile {self.profile}",)
@@ -561,6 +596,11 @@ class Scenario:
     def _name(self, prefix: str) -> str:
         self._names += 1
         return f"{prefix}{self._names}"
+
+
+def words_of(order: ModuleOrder) -> str:
+    """What `parse_order` reads."""
+    return " ".join([order.state.value, *(f"{k}={v}" for k, v in order.settings.items())])
 
 
 def fuzz(

@@ -6,11 +6,13 @@ import random
 
 import msgspec
 
+from roost.broker.registry import ModuleOrder
 from roost.simulation.settings import Settings
 
 MOVES = "moves"
 EDGES = "edges"
 REWIRINGS = "rewirings"
+BALANCING = "balancing"
 # Longer than a word takes to cross the federation: slow stores, slow links, and a spike of delay on the way.
 GRACE_S = 12.0
 EDGE_GRACE_S = 4.0
@@ -25,6 +27,30 @@ OPTIMISERS = (
 )
 
 
+# Load balancing in a hurry: scenarios last seconds, and a few events make the difference between brokers.
+HURRIED: dict[str, str] = {
+    "local_pie_period_s": "0.5",
+    "global_pie_period_s": "0.8",
+    "pie_ratio_threshold": "0",
+    "pie_delay_threshold": "0",
+    "press_timeout_s": "0.4",
+    "local_ratio_threshold": "0.0005",
+    "local_delay_threshold": "0.0005",
+    "global_ratio_threshold": "0.001",
+    "global_delay_threshold": "0.001",
+    "balance_percentage": "0.0001",
+    "stabilise_s": "0.2",
+    "stabilise_percentage": "10",
+    "stable_window_s": "1",
+    "local_detection_min_s": "0.2",
+    "local_detection_max_s": "0.4",
+    "global_detection_min_s": "0.4",
+    "global_detection_max_s": "0.7",
+    "global_request_threshold": "2",
+    "migration_timeout_s": "0.5",
+}
+
+
 def settings_of(seed: int, profile: str, draws: random.Random) -> Settings:
     settings = _settings_of_all(seed, profile, draws)
     if profile == MOVES:
@@ -33,6 +59,8 @@ def settings_of(seed: int, profile: str, draws: random.Random) -> Settings:
         # Optimisers watch, and find their neighbours changed.
         optimiser = settings.optimiser
         return msgspec.structs.replace(_settings_of_moves(settings, draws), optimiser=optimiser)
+    if profile == BALANCING:
+        return _settings_of_balancing(settings, draws)
     return _settings_of_edges(settings, draws) if profile == EDGES else settings
 
 
@@ -75,6 +103,25 @@ def _settings_of_moves(settings: Settings, r: random.Random) -> Settings:
         link_latency_ms=r.choice([0.0, 2.0, 20.0]),
         # All that changes while a broker is down: above the bound its links would begin anew.
         link_outbox_max=r.choice([1_000, 100_000]),
+    )
+
+
+def _settings_of_balancing(settings: Settings, r: random.Random) -> Settings:
+    """Everybody balances load all the time, next to the optimiser that a scenario has, or alone."""
+    optimiser = settings.optimiser if r.random() < 0.3 else "none"
+    balancing = {
+        **HURRIED,
+        "profile": r.choice(["thesis", "roost"]),
+        "press_samples": r.choice(["1", "3", "10"]),
+        "costs": "proportional",
+        "back_off_s": r.choice(["0", "1"]),
+    }
+    return msgspec.structs.replace(
+        _settings_of_moves(settings, r),
+        optimiser=optimiser,
+        load_period_s=0.5,
+        rest_s=r.choice([0.0, 1.0]),
+        modules=(ModuleOrder("roost.balancing:Balancing", settings=balancing),),
     )
 
 

@@ -17,7 +17,7 @@ from roost.simulation.faults import PROFILES
 from roost.simulation.fuzz import fuzz as run_seed
 from roost.simulation.optimisers import Modules
 from roost.simulation.run import Checks
-from roost.simulation.scenario_settings import MOVES
+from roost.simulation.scenario_settings import BALANCING, MOVES
 from roost.testing.laboratory import name_of, violations_of
 
 STORY_LINES_SHOWN = 40
@@ -71,7 +71,7 @@ def fuzz(
 
     | argument | what it says |
     | --- | --- |
-    | `profile` | which faults: one of `PROFILES`, or `moves`, in which clients move all the time |
+    | `profile` | which faults: one of `PROFILES`, `moves`, in which clients move all the time, `balancing` |
     | `modules` | what makes the modules of a broker, besides those that a scenario has of its own |
     | `router` | in place of the scenario's: a class that can be imported, or its name |
 
@@ -79,7 +79,7 @@ def fuzz(
 
     >>> fuzz(2, profile="none").assert_clean()
     """
-    if profile not in (known := (*PROFILES, MOVES)):
+    if profile not in (known := (*PROFILES, MOVES, BALANCING)):
         raise UserError(f"no profile of faults is called {profile!r}; there are {', '.join(known)}")
     routing = None if router is None else name_of(router)
     chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
