@@ -50,7 +50,9 @@ class Watcher:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._alone: dict[tuple[str, str], float] = {}  # engaged, without a session of the head: since when
+        self._alone: dict[
+            tuple[str, str], float
+        ] = {}  # engaged, without a session of the head: since when
 
     def look(self, now: float) -> Iterator[str]:
         for name, module, watches in self._modules():

@@ -64,7 +64,9 @@ class Cluster:
         await self._start("B0", dict.fromkeys(MBPS, ""))
         for name, mbps in MBPS.items():
             await self._start(name, self._head(), mbps)
-        await until(lambda: all(link["up"] for link in self.servers["B0"].status()["links"].values()))
+        await until(
+            lambda: all(link["up"] for link in self.servers["B0"].status()["links"].values())
+        )
 
     async def join(self, name: str, mbps: float) -> None:
         self.servers["B0"].shell.handle(LinkAdded(name, dial=False))
@@ -106,7 +108,10 @@ class Cluster:
 
     def is_even(self, *brokers: str) -> bool:
         found = [ratio for name, ratio in self.outputs().items() if name in brokers]
-        return len(found) == len(brokers) and max(found) - min(found) < SETTINGS["local_ratio_threshold"]
+        return (
+            len(found) == len(brokers)
+            and max(found) - min(found) < SETTINGS["local_ratio_threshold"]
+        )
 
     async def asked(self, broker: str, wish: str) -> dict[str, Any]:
         admin = self.servers[broker].admin
