@@ -8,10 +8,11 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from roost.errors import UserError
+from roost.experiments.balancing import EXPERIMENTS as BALANCING
 from roost.experiments.frame import Experiment
 from roost.experiments.relocation import EXPERIMENTS as RELOCATION
 
-EXPERIMENTS = {experiment.name: experiment for experiment in RELOCATION}
+EXPERIMENTS = {experiment.name: experiment for experiment in (*BALANCING, *RELOCATION)}
 
 
 def find_experiment(name: str) -> Experiment:
