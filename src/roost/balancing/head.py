@@ -129,7 +129,7 @@ class Head:
         if self.session is not None:
             if pie.cluster == self.session.cluster:
                 self.session.heard_at = now
-            if pie.status is not Status.OK:
+            if pie.status is Status.BUSY:
                 self.session.busy_at = now
         self._end_if_balanced(now)
         if self._told_status() is not self.status(now):
