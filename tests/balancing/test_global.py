@@ -195,6 +195,7 @@ def test_two_clusters_in_a_session_give_way_to_one_that_is_overloaded() -> None:
     head._is_overloaded = lambda now: False  # type: ignore[method-assign]  # noqa: ARG005
     session = head.session
     assert session is not None
+    session.since -= 6 * HURRIED.global_pie_period_s  # it has had its time
     for count in range(HURRIED.global_request_threshold):
         request = GlobalRequest(f"another {count}", "B6", True)
         do(world, "B9", lambda request=request: head.requested(request, now))  # type: ignore[misc]

@@ -15,9 +15,9 @@ and a head that does not know a session (it may have crashed) answers a renewal 
 
 An overloaded edge-broker that finds nobody sends a wish. Without a session that makes the head look for one
 at once, also among clusters that are BUSY. In a session it is counted: at the threshold the session is given
-up, for one with another cluster. So are requests of overloaded clusters that come during a session of two
-that are not: else those could keep each other busy while the one between them drowns. And a session in which
-nobody has been BUSY for a while is over, balanced or not: there is nothing left that could be done.
+up, for one with another cluster. So are requests of overloaded clusters, at a head whose own is not and
+whose session has had its time: else two could keep each other busy while the one beside them drowns. And a
+session in which nobody has been BUSY for a while is over, balanced or not: nothing is left to be done.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ if TYPE_CHECKING:
     from roost.broker.module import Surroundings
 
 PERIOD, DETECT, ASKING = "global pie", "global detection", "global request"
-# A session in which nobody has been busy for so many global periods is over.
-IDLE_PERIODS = 5
+# A session in which nobody has been busy for so many global periods is over; and for so long it has not to
+# give way to others.
+IDLE_PERIODS, PATIENCE_PERIODS = 5, 5
 OWN, VIA, OTHER = "cluster", "clusters", "other cluster"
 
 
@@ -247,9 +248,11 @@ class Head:
             self._engage(now)
 
     def _give_way(self, now: float) -> None:
-        """An overloaded cluster asks; in a session of two that are not, it is counted."""
+        """An overloaded cluster asks; if this one is not, and has had its time, it is counted."""
         session = self.session
-        if session is not None and session.stage == "engaged" and not self._is_overloaded(now):
+        if session is None or session.stage != "engaged" or self._is_overloaded(now):
+            return
+        if now - session.since > PATIENCE_PERIODS * self._config.global_pie_period_s:
             session.wishes += 1
             if session.wishes >= self._config.global_request_threshold:
                 self.over("an overloaded cluster waits", now)
