@@ -154,16 +154,48 @@ def test_what_samples_do_not_tell_apart_is_in_proportion() -> None:
     assert report.matching_slope_s == pytest.approx(0.01 / 100)
 
 
+def test_an_idle_live_broker_is_not_sure() -> None:
+    """It has seen a few control messages, and its processor does other things."""
+    draw = Random(3).uniform
+    samples = [live(7, draw(2, 6), idle=draw(0.01, 0.2)) for _ in range(100)]
+    report = learned(FITTED, samples).report(samples[-1])
+    assert not report.is_sure
+    assert not learned(FITTED, []).report(samples[-1]).is_sure
+
+
+def test_a_busy_live_broker_is_sure_and_knows_what_it_does_anyway() -> None:
+    draw = Random(3).uniform
+    samples = [
+        live(round(draw(100, 900)), draw(10, 3_000), draw(1, 9), idle=draw(0.018, 0.022))
+        for _ in range(300)
+    ]
+    report = learned(FITTED, samples).report(samples[-1])
+    assert report.is_sure
+    assert report.publication_s == pytest.approx(4e-5, rel=0.1)
+    assert report.delivery_s == pytest.approx(1e-5, rel=0.1)
+    assert report.base == pytest.approx(0.02, abs=0.004)
+
+
+def test_a_simulated_broker_is_sure_as_soon_as_its_table_has_grown() -> None:
+    samples = [
+        sample(subscriptions=n, input_rate=0.3, output_rate=0.2, subscription_s=1e-4)
+        for n in (1, 2, 4, 5, 5, 5)
+    ]
+    report = learned(FITTED, samples).report(samples[-1])
+    assert report.is_sure
+    assert report.matching_slope_s == pytest.approx(1e-4, rel=0.02)
+
+
 # --- an index that a move can't lower -----------------------------------------------------------------
 
 
-def live(subscriptions: int, input_rate: float, **more: float) -> LoadIndices:
+def live(subscriptions: int, input_rate: float, fan_out: float = 5.0, **more: float) -> LoadIndices:
     """A broker whose matcher hardly slows down."""
     given = {"publication_s": 4e-5, "delivery_s": 1e-5, "subscription_s": 1e-10} | more
     return sample(
         subscriptions=subscriptions,
         input_rate=input_rate,
-        output_rate=input_rate * 5,
+        output_rate=input_rate * fan_out,
         **given,
     )
 

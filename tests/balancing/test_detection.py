@@ -207,6 +207,15 @@ def test_overloaded_brokers_have_priority() -> None:
     assert not detect(own(0.5), Status.OK, entries, THESIS).actions
 
 
+def test_those_who_would_not_ask_have_none() -> None:
+    """Between the thresholds a broker does nothing: if all waited for it, nothing would ever happen."""
+    entries = [entry("B2", 0.0), entry("B3", 0.92, status=Status.NOT_AVAILABLE)]
+    assert detect(own(0.5), Status.OK, entries, THESIS).actions
+    assert not detect(own(0.5), Status.OK, entries, ROOST).actions  # there it would ask
+    printed = BalancingConfig(profile="thesis", priority="all")
+    assert not detect(own(0.5), Status.OK, entries, printed).actions
+
+
 def test_a_broker_that_is_filled_up_is_not_asked() -> None:
     """Profile roost fills to 0.8: at that, nothing could be given to it."""
     entries = [entry("B2", 0.0, 0.82)]
@@ -263,7 +272,13 @@ def test_whom_to_ask_by_the_sentences(
     if found.overload is None:
         sizes = [each.difference for each in found.actions]
         assert sizes == sorted(sizes, reverse=True)
-        if any(e.status is Status.NOT_AVAILABLE for e in entries) and found.is_available:
+        asking = [
+            e
+            for e in entries
+            if e.status is Status.NOT_AVAILABLE
+            and not 0.9 < max(e.indices.input_ratio, e.indices.output_ratio) <= 0.95
+        ]
+        if asking and found.is_available:
             assert not found.actions
 
 
@@ -362,6 +377,11 @@ def test_overloaded_clusters_have_priority_and_may_ask() -> None:
     cluster = Indices(0.5, 0.5, 0.02)
     entries = [entry("C2", 0.1), entry("C3", status=Status.NOT_AVAILABLE)]
     assert not detect_global(cluster, Status.OK, entries, THESIS).actions
+    # It could ask nobody: whoever waited for it would wait for good.
+    balanced = [entry("C2", 0.1), entry("C3", 0.2, 0.5, status=Status.NOT_AVAILABLE)]
+    assert detect_global(cluster, Status.OK, balanced, THESIS).actions
+    printed = BalancingConfig(profile="thesis", priority="all")
+    assert not detect_global(cluster, Status.OK, balanced, printed).actions
     assert detect_global(cluster, Status.NOT_AVAILABLE, entries, THESIS).actions
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
 
 from roost.balancing import Status
-from roost.balancing.control import GlobalRenewal
+from roost.balancing.control import GlobalRenewal, GlobalRequest
 from roost.simulation import statements as st
 from tests.balancing.clusters import HURRIED, SUBSCRIBERS, SYMBOLS, Clusters, cluster, judged
 
@@ -176,3 +177,52 @@ def test_a_cluster_with_an_overloaded_broker_is_not_available() -> None:
     assert world.head("B9").clusters.entries(15.0)["B0"].status is Status.NOT_AVAILABLE
     assert world.placed()["B1"] == SUBSCRIBERS
     assert len(SYMBOLS) == world.placed()["B0"]
+
+
+def do(world: Clusters, broker: str, what: Callable[[], None]) -> None:
+    """Something happens in the module of a broker."""
+    life = world.hosts[broker].life
+    assert life is not None
+    life.broker._work.begin(world.clock.now)
+    what()
+    life.execute(life.broker._work.commit())
+
+
+def test_two_clusters_in_a_session_give_way_to_one_that_is_overloaded() -> None:
+    """The thesis is silent: a session of two may last, while the one beside them finds nobody."""
+    world = engaged_world()
+    head, now = world.head("B9"), world.clock.now
+    head._is_overloaded = lambda now: False  # type: ignore[method-assign]  # noqa: ARG005
+    session = head.session
+    assert session is not None
+    session.since -= 6 * HURRIED.global_pie_period_s  # it has had its time
+    for count in range(HURRIED.global_request_threshold):
+        request = GlobalRequest(f"another {count}", "B6", True)
+        do(world, "B9", lambda request=request: head.requested(request, now))  # type: ignore[misc]
+    over = [noted for noted in world.of_kind("disengage") if noted.broker == "B9"]
+    assert over[-1].decision.evidence["why"] == "an overloaded cluster waits"
+    assert head.session is not None
+    assert head.session.cluster == "B6"
+
+
+def test_who_is_overloaded_itself_does_not_give_way() -> None:
+    world = engaged_world()
+    head, now = world.head("B9"), world.clock.now
+    head._is_overloaded = lambda now: True  # type: ignore[method-assign]  # noqa: ARG005
+    session = head.session
+    for count in range(2 * HURRIED.global_request_threshold):
+        request = GlobalRequest(f"another {count}", "B6", True)
+        do(world, "B9", lambda request=request: head.requested(request, now))  # type: ignore[misc]
+    assert head.session is session
+
+
+def test_a_session_in_which_nothing_happens_is_over() -> None:
+    world = engaged_world()
+    for name in (*FIRST, *SECOND):
+        world.edge(name).detect = lambda now: None  # type: ignore[method-assign]  # noqa: ARG005
+    for head in ("B0", "B9"):
+        world.head(head)._end_if_balanced = lambda now: None  # type: ignore[method-assign]  # noqa: ARG005
+        world.head(head).detect = lambda *_, **__: None  # type: ignore[method-assign]
+    world.run(world.clock.now + 120)
+    why = [noted.decision.evidence["why"] for noted in world.of_kind("disengage")]
+    assert "nothing is left to be done" in why

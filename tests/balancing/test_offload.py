@@ -15,10 +15,10 @@ from roost.balancing import (
     Offload,
     choose,
 )
-from roost.balancing.estimation import BrokerModel, aggregated, model_of
+from roost.balancing.estimation import BrokerModel, aggregated, like, model_of
 from roost.balancing.offload.literal import LiteralOffload, choose_literally
 from roost.balancing.offload.run import BALANCED, RELIEVED
-from roost.balancing.offload.scales import during, like
+from roost.balancing.offload.scales import during
 from roost.optimising.bitvector import BitVector
 from tests.balancing.worlds import World, worlds
 
@@ -101,7 +101,7 @@ def test_predictions_are_what_counting_gives(
         n * b.count() * a_sample * load.message_bytes
         for n, b, load in zip(gone, bits, spectrum.loads, strict=True)
     )
-    here = model_of(during(own, spectrum)).changed(-entries, -lost * a_sample, 0.0, -sent)
+    here = during(own, spectrum).changed(-entries, -lost * a_sample, 0.0, -sent)
     there = model_of(like(other, own)).changed(entries, new * a_sample, 0.0, sent)
     for predicted, counted in (
         (offload.own_predicted, here.indices()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from roost.balancing import (
     Action,
@@ -307,7 +308,7 @@ def test_without_samples_only_numbers_count() -> None:
 
 def test_a_broker_that_has_matched_nothing_is_taken_to_be_like_this_one() -> None:
     """A delay of 0 would make it seem infinitely fast."""
-    idle = broker(0.0, 0.0, input_rate=0.0, subscriptions=0, slope_s=0.0)
+    idle = broker(0.0, 0.0, input_rate=0.0, subscriptions=0, slope_s=0.0, is_sure=False)
     given = spectrum(load("class = 'STOCK'", range(10), 40, size=1.0))
     offload = choose(Action.INPUT, broker(0.8, 0.1), idle, given, THESIS)
     assert offload.other_predicted.input_ratio == pytest.approx(0.4, abs=0.02)
@@ -353,3 +354,19 @@ def test_clients_that_ask_for_a_lot_stand_apart_and_move_all_the_same() -> None:
     offload = choose(Action.INPUT, broker(0.9, 0.1), broker(0.1, 0.1), spectrum(a_lot, one), THESIS)
     assert offload.clients
     assert covered_by(["symbol = 'S1'"], [a_lot, one]).tolist() == [False, True]
+
+
+def test_an_idle_broker_is_not_taken_for_slow() -> None:
+    """What it does anyway, over the few publications that it has seen, is a high delay, and no price."""
+    own = broker(0.8, 0.1, slope_s=1e-6, fixed_s=0.08)
+    idle = broker(0.12, 0.0, input_rate=4.0, subscriptions=7, slope_s=0.0, is_sure=False)
+    idle = replace(idle, matching_delay_s=0.03, input_ratio=0.12, cpu_ratio=0.12)
+    given = spectrum(load("class = 'STOCK'", range(5)), load("class = 'NEWS'", range(5, 10)))
+    offload = choose(Action.INPUT, own, idle, given, THESIS)
+    assert len(offload.clients) == 1
+    # Five more a second, at the 0.03 s that they would take at most: what it does now would explain no more.
+    assert offload.other.input_ratio == pytest.approx(0.12)
+    assert offload.other_predicted.input_ratio == pytest.approx(0.12 + 5 * 0.03, abs=0.01)
+    fast = replace(own, publication_s=1e-4, matching_delay_s=0.08, base=0.799)
+    offload = choose(Action.INPUT, fast, idle, given, THESIS)
+    assert offload.other_predicted.input_ratio == pytest.approx(0.12, abs=0.01)

@@ -52,6 +52,7 @@ def report(
     queues_bytes: float = 0.0,
     css: tuple[str, ...] = (),
     cpu_ratio: float | None = None,
+    is_sure: bool = True,
 ) -> LoadReport:
     """A broker whose matching takes what it says, and whose processor does nothing else."""
     busy = input_rate * (fixed_s + slope_s * subscriptions) + delivery_s * output_rate
@@ -72,7 +73,9 @@ def report(
         matching_memory_bytes=SUBSCRIPTION_BYTES * subscriptions,
         memory_slope_bytes=SUBSCRIPTION_BYTES,
         output_rate=output_rate,
+        publication_s=fixed_s,
         delivery_s=delivery_s,
+        is_sure=is_sure,
     )
 
 

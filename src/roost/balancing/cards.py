@@ -39,7 +39,10 @@ class LoadReport(Struct, frozen=True, kw_only=True):
     matching_memory_bytes: float = 0.0  # m_m
     memory_slope_bytes: float = 0.0  # what one more subscription adds to it
     output_rate: float = 0.0  # messages a second
-    delivery_s: float = 0.0  # what a message that is sent takes of the matching's time
+    publication_s: float = 0.0  # what a publication takes, whatever there is to be matched
+    delivery_s: float = 0.0  # what a message that is sent takes
+    base: float = 0.0  # the part of a second that is taken even when nothing comes
+    is_sure: bool = True  # whether it has seen enough to tell these costs
 
 
 class SubscriptionLoad(Struct, frozen=True):

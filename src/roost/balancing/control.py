@@ -93,6 +93,7 @@ class GlobalRequest(Struct, frozen=True, array_like=True, tag=6):
 
     session: str
     sender: str
+    is_overloaded: bool = False  # one of its edge-brokers is, and has found nobody
 
 
 class GlobalReply(Struct, frozen=True, array_like=True, tag=7):

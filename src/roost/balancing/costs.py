@@ -8,13 +8,16 @@ Three ways to know what a subscription adds to the matching delay (`Rules.costs`
                    (4.1.5), in all three.
 **fitted**         the least squares, without negative ones, of
 
-                       d_m * i = p * i + c * o + s * i * n + b
+                       d_m * i = b + p * i + s * i * n + c * o
 
                    over samples, of which old ones count less. A live broker's delay is all the time of its
                    processor over its publications. It hardly grows with the subscriptions; it grows with the
                    messages that are sent, and a broker has something to do (b) even when nothing comes. What
-                   the samples do not tell apart stays near the proportional: a slope that is too steep makes
-                   a session that moves too little, and then there are samples that tell.
+                   the samples do not tell apart stays near the proportional.
+
+A fit says whether it is *sure*: whether what each cost makes of the present work is known to a quarter of
+it. An idle broker's is not: all that it does is shared by the few publications that it has seen. Whoever asks
+it takes his own costs for it (`estimation.like`).
 """
 
 from __future__ import annotations
@@ -34,18 +37,23 @@ Floats = NDArray[np.float64]
 # An old sample counts half as much after so many.
 HALF_LIFE = 500
 DECAY = 0.5 ** (1 / HALF_LIFE)
-# How many samples the proportional model is worth, where they say nothing.
-PRIOR_SAMPLES = 0.1
-TERMS = 4  # p, c, s, b
+# What the proportional model weighs against all samples, where they say next to nothing.
+PRIOR = 1e-4
+# What is known to this part of the work is known.
+SURE = 0.25
+BASE, PUBLICATION, SUBSCRIPTION, DELIVERY = TERMS = range(4)
 # All choices of terms that are not 0.
-SUPPORTS = [list(each) for size in range(1, TERMS + 1) for each in combinations(range(TERMS), size)]
+SUPPORTS = [list(each) for size in TERMS for each in combinations(TERMS, size + 1)]
 
 
-class WorkCosts(Struct, frozen=True):
+class WorkCosts(Struct, frozen=True, kw_only=True):
     """What matching takes."""
 
     subscription_s: float  # s: of each publication, for each subscription
+    publication_s: float = 0.0  # p: of each publication
     delivery_s: float = 0.0  # c: of each message that is sent
+    base: float = 0.0  # b: of a second, anyway
+    is_sure: bool = True
 
 
 class Reading(Struct, frozen=True):
@@ -84,34 +92,55 @@ class CostFit:
     """The fitted costs."""
 
     def __init__(self) -> None:
-        self._products = np.zeros((TERMS, TERMS))
-        self._targets = np.zeros(TERMS)
+        self._products = np.zeros((len(TERMS), len(TERMS)))
+        self._targets = np.zeros(len(TERMS))
+        self._squares = 0.0
+        self._samples = 0.0
 
     def sampled(self, load: LoadIndices) -> None:
         """A sample; one without publications says nothing of what they take."""
         if not load.input_rate > 0 or not load.matching_delay_s > 0:
             return
-        row = _row(load)
+        row, busy = _row(load), load.matching_delay_s * load.input_rate
         self._products = self._products * DECAY + np.outer(row, row)
-        self._targets = self._targets * DECAY + row * (load.matching_delay_s * load.input_rate)
+        self._targets = self._targets * DECAY + row * busy
+        self._squares = self._squares * DECAY + busy**2
+        self._samples = self._samples * DECAY + 1.0
 
     def costs(self, load: LoadIndices) -> WorkCosts:
         """The costs that explain the samples, near those in proportion where these leave it open."""
-        prior = np.zeros(TERMS)
-        prior[2] = _proportional(load)
-        # Each term is weighed in what it makes of the work now, so that none counts for its unit.
-        scale = np.maximum(_row(load), 1e-9)
-        ridge = np.diag(PRIOR_SAMPLES * scale**2)
-        found = _non_negative(self._products + ridge, self._targets + ridge @ prior)
-        # What they explain of this sample is no more than all of it.
-        explained = float(found[1:3] @ _row(load)[1:3])
-        share = min(1.0, load.matching_delay_s * load.input_rate / explained) if explained else 1.0
-        return WorkCosts(subscription_s=float(found[2]) * share, delivery_s=float(found[1]) * share)
+        prior = np.zeros(len(TERMS))
+        prior[SUBSCRIPTION] = _proportional(load)
+        row, busy = _row(load), load.matching_delay_s * load.input_rate
+        # Each term is weighed in what it makes of the work, so that none counts for its unit.
+        scale = np.maximum(np.diag(self._products), row**2) + 1e-18
+        ridge = np.diag(PRIOR * scale)
+        products = self._products + ridge
+        found = _non_negative(products, self._targets + ridge @ prior)
+        # What the others explain of this sample is no more than all of it; the rest is the base.
+        explained = float(found[1:] @ row[1:])
+        share = min(1.0, busy / explained) if explained else 1.0
+        return WorkCosts(
+            subscription_s=float(found[SUBSCRIPTION]) * share,
+            publication_s=float(found[PUBLICATION]) * share,
+            delivery_s=float(found[DELIVERY]) * share,
+            base=max(0.0, busy - explained * share),
+            is_sure=self._is_sure(found, products, row, busy),
+        )
+
+    def _is_sure(self, found: Floats, products: Floats, row: Floats, busy: float) -> bool:
+        """Whether the error of what each cost makes of the work is small beside it."""
+        if not self._samples or not busy:
+            return False
+        rest = self._squares - 2 * found @ self._targets + found @ self._products @ found
+        variance = max(0.0, float(rest)) / self._samples
+        errors = np.sqrt(variance * np.diag(np.linalg.inv(products)))
+        return bool((errors * row <= SURE * busy)[1:].all())
 
 
 def _row(load: LoadIndices) -> Floats:
     i = load.input_rate
-    return np.array([i, load.output_rate, i * load.subscriptions, 1.0])
+    return np.array([1.0, i, i * load.subscriptions, load.output_rate])
 
 
 def _proportional(load: LoadIndices) -> float:
@@ -120,16 +149,16 @@ def _proportional(load: LoadIndices) -> float:
 
 def _non_negative(products: Floats, targets: Floats) -> Floats:
     """The least squares of these normal equations, with no term below 0: of four, all supports are tried."""
-    best, least = np.zeros(TERMS), 0.0
+    best, least = np.zeros(len(TERMS)), 0.0
     for support in SUPPORTS:
         part = products[np.ix_(support, support)]
-        found = np.linalg.lstsq(part, targets[support], rcond=None)[0]
+        found = np.linalg.solve(part, targets[support])
         if (found < 0).any():
             continue
         cost = float(found @ part @ found - 2 * found @ targets[support])
         if cost < least:
             least = cost
-            best = np.zeros(TERMS)
+            best = np.zeros(len(TERMS))
             best[support] = found
     return best
 
@@ -160,8 +189,10 @@ class OwnLoad:
         if self._model == "fitted":
             return self._fit.costs(load)
         if self._model == "sampled":
-            return WorkCosts(self._delay.at(load.subscriptions, load.matching_delay_s))
-        return WorkCosts(_proportional(load))
+            slope_s = self._delay.at(load.subscriptions, load.matching_delay_s)
+            rest_s = max(0.0, load.matching_delay_s - slope_s * load.subscriptions)
+            return WorkCosts(subscription_s=slope_s, publication_s=rest_s)
+        return WorkCosts(subscription_s=_proportional(load), is_sure=load.matching_delay_s > 0)
 
     def report(
         self, load: LoadIndices, css: tuple[str, ...] = (), message_bytes: float = 0.0
@@ -187,7 +218,10 @@ class OwnLoad:
             matching_memory_bytes=memory,
             memory_slope_bytes=self._memory.at(load.subscriptions, memory),
             output_rate=load.output_rate,
+            publication_s=costs.publication_s,
             delivery_s=costs.delivery_s,
+            base=costs.base,
+            is_sure=costs.is_sure,
         )
 
     def _matching_memory(self, load: LoadIndices, size: float) -> float:

@@ -8,7 +8,9 @@ A broker that is not in a session looks at itself now and then, in this order:
     inert      above the lower threshold: it accepts nothing, and does nothing else (or goes on, if the rules
                say so: a broker may stay there for good).
     stable     after a session nothing else is done until its effects are there (`is_stable`).
-    priority   overloaded brokers go first: somebody else's N/A keeps an OK broker from asking (3.3.2.3).
+    priority   overloaded brokers go first: somebody else's N/A keeps an OK broker from asking (3.3.2.3), if
+               that one would ask itself. Between the thresholds it does not, and everybody would wait for
+               nothing.
     step 2     an index that is higher than another broker's by more than the threshold. With whom, and what:
                the largest differences first.
 
@@ -139,7 +141,7 @@ def detect(
         return Detection(is_available=False, why="between the overload thresholds")
     if status is Status.STABILIZING:
         return Detection(is_available=available, why="stabilising")
-    if available and any(entry.status is Status.NOT_AVAILABLE for entry in entries):
+    if available and any(_goes_first(entry, config) for entry in entries):
         return Detection(is_available=True, why="an overloaded broker goes first")
     pairs = (
         BrokerAction(entry.broker, action, difference)
@@ -184,6 +186,18 @@ def _overloaded(
     )
     why = f"{overload.resource} is overloaded" + ("" if actions else ", and nobody can accept")
     return Detection(is_available=False, overload=overload, actions=actions, why=why)
+
+
+def _goes_first(entry: PieEntry, config: BalancingConfig) -> bool:
+    """Whether a broker is overloaded, and would ask: one that is inert does not.
+
+    Its processor and memory are in no PIE; if neither ratio tells why it is N/A, it is one of these.
+    """
+    if entry.status is not Status.NOT_AVAILABLE or config.rules.priority == "all":
+        return entry.status is Status.NOT_AVAILABLE
+    highest = max(entry.indices.input_ratio, entry.indices.output_ratio)
+    is_inert = config.overload_low < highest <= config.overload_high
+    return not is_inert or config.rules.inert == "offloads"
 
 
 def _has_room(entry: PieEntry, config: BalancingConfig) -> bool:
@@ -306,9 +320,9 @@ def detect_global(
     available = status is not Status.NOT_AVAILABLE
     if status is Status.BUSY:
         return Detection(is_available=available, why="in a session")
-    if status is Status.OK and any(e.status is Status.NOT_AVAILABLE for e in entries):
-        return Detection(is_available=True, why="an overloaded cluster goes first")
     thresholds = Thresholds.between_clusters(config)
+    if status is Status.OK and _cluster_goes_first(own, entries, thresholds, config):
+        return Detection(is_available=True, why="an overloaded cluster goes first")
     if is_requested:
         thresholds = thresholds._replace(ratio=0.0, delay=0.0)
     widest = []
@@ -320,6 +334,17 @@ def detect_global(
     actions = _widest_first(widest)
     why = "a difference" if actions else "balanced with all that can be asked"
     return Detection(is_available=available, actions=actions, why=why)
+
+
+def _cluster_goes_first(
+    own: Indices, entries: Sequence[PieEntry], thresholds: Thresholds, config: BalancingConfig
+) -> bool:
+    """Whether one is overloaded, and would ask: this cluster, or another that is known here."""
+    overloaded = [entry for entry in entries if entry.status is Status.NOT_AVAILABLE]
+    if config.rules.priority == "all":
+        return bool(overloaded)
+    asked = [own, *(entry.indices for entry in entries if entry.status is Status.OK)]
+    return any(exceeding(one.indices, other, thresholds) for one in overloaded for other in asked)
 
 
 # --- newcomers (3.2) --------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from roost.balancing.cards import LoadReport, Offload, Spectrum, SubscriptionLoa
 from roost.balancing.estimation import (
     BrokerModel,
     additional_rate,
+    like,
     model_of,
     publication_rate,
 )
@@ -28,7 +29,7 @@ def choose_drain(
 ) -> Offload:
     """As many clients as the partner has room for."""
     samples, rate = spectrum.samples, spectrum.input_rate
-    model, css = model_of(other), BitVector.from_bytes(spectrum.css_bits)
+    model, css = model_of(like(other, own)), BitVector.from_bytes(spectrum.css_bits)
     own_model, limit = model_of(own), config.rules.accept_limit
     chosen: list[str] = []
     considered = 0
@@ -57,7 +58,7 @@ def choose_drain(
         considered=considered,
         ended="everybody has a place" if not left else f"no room for {left} clients",
         own=model_of(own).indices(),
-        other=model_of(other).indices(),
+        other=model_of(like(other, own)).indices(),
         own_predicted=own_model.indices(),
         other_predicted=model.indices(),
     )

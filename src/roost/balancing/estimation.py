@@ -6,17 +6,18 @@ matches, their OR (4.3). What a candidate would add is what it has beyond that, 
 it has moved, its bits belong to the others (4.6; the equation is printed with seven bits, of six).
 
 **Work.** The thesis' broker takes for a publication what is in proportion to its subscriptions (4.7), or
-along a slope (4.1.2). A live one also takes its time for each message that it sends. One formula has all of
-this, for i publications a second among n subscriptions that make o messages a second:
+along a slope (4.1.2). A live one also takes its time for each message that it sends, and has something to do
+when nothing comes. One formula has all of this, for i publications a second among n subscriptions that make
+o messages a second:
 
-    work      = i * (p + s * n) + c * o       seconds of matching in a second
-    I_r       = work                          (4.8), times what a measured I_r differs from it by
-    d_m       = work / i = p + s * n + c * o / i
+    work      = b + i * (p + s * n) + c * o       seconds of matching in a second
+    I_r       = work                              (4.8), times what a measured I_r differs from it by
+    d_m       = work / i
 
-with s what a subscription takes, c what a message takes, and p the rest of the measured delay. (4.7) is
-s = d_m / n with p and c nothing; a slope has c nothing. Where a broker has only a part of a processor, its
-I_r is higher than its work by that part: hence the factor. The processor follows the work as well, from
-where it is: a broker that works off a full queue is busier than what comes in would have it.
+with p what a publication takes, s a subscription and c a message. (4.7) is s = d_m / n, and the others
+nothing; with a slope, p is the rest; where costs are fitted, b is (`costs`). Where a broker has only a part
+of a processor, its I_r is higher than its work by that part: hence the factor. The processor follows the work
+as well, from where it is: a broker that works off a full queue is busier than what comes in would have it.
 
 **Output** (4.9, 4.10) and **memory** (4.11 to 4.16) are as printed, with the matching engine's memory along a
 slope, as section 4.1.5 says. Where one asks for many at once, the formulas take arrays of rates.
@@ -31,6 +32,7 @@ from typing import TypeVar
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from roost.balancing.cards import LoadReport
@@ -70,6 +72,7 @@ class BrokerModel(Struct, frozen=True, kw_only=True):
     output_rate: float  # o
     output_bytes_per_s: float  # o_u
 
+    base: float  # b
     publication_s: float  # p
     subscription_s: float  # s
     delivery_s: float  # c
@@ -90,13 +93,12 @@ class BrokerModel(Struct, frozen=True, kw_only=True):
 
     def indices(self) -> BrokerIndices:
         """The five ratios and delays."""
-        busy = self.work()
-        sent = self.delivery_s * self.output_rate
+        busy, i = self.work(), self.input_rate
         delay_s = self.publication_s + self.subscription_s * self.subscriptions
         return BrokerIndices(
             input_ratio=self.input_factor * busy,
             output_ratio=output_ratio(self, self.output_bytes_per_s),
-            matching_delay_s=delay_s + (sent / self.input_rate if self.input_rate else 0.0),
+            matching_delay_s=busy / i if i else delay_s,
             cpu_ratio=self.cpu_factor * busy,
             memory_ratio=memory_ratio(
                 self, self.subscriptions, self.input_rate, self.output_bytes_per_s
@@ -123,6 +125,7 @@ def _replaced(model: BrokerModel, n: float, i: float, o: float, bytes_per_s: flo
         input_rate=i,
         output_rate=o,
         output_bytes_per_s=bytes_per_s,
+        base=model.base,
         publication_s=model.publication_s,
         subscription_s=model.subscription_s,
         delivery_s=model.delivery_s,
@@ -140,18 +143,17 @@ def _replaced(model: BrokerModel, n: float, i: float, o: float, bytes_per_s: flo
 def model_of(report: LoadReport) -> BrokerModel:
     """The model that reproduces what a broker reports."""
     n, i = float(report.subscriptions), report.input_rate
-    slope = report.matching_slope_s
-    sent_s = report.delivery_s * report.output_rate
-    publication_s = report.matching_delay_s - slope * n - (sent_s / i if i else 0.0)
-    busy = i * (publication_s + slope * n) + sent_s
+    busy = report.base + i * (report.publication_s + report.matching_slope_s * n)
+    busy += report.delivery_s * report.output_rate
     sent = report.output_bytes_per_s
     return BrokerModel(
         subscriptions=n,
         input_rate=i,
         output_rate=report.output_rate,
         output_bytes_per_s=sent,
-        publication_s=publication_s,
-        subscription_s=slope,
+        base=report.base,
+        publication_s=report.publication_s,
+        subscription_s=report.matching_slope_s,
         delivery_s=report.delivery_s,
         input_factor=report.input_ratio / busy if busy > 0 and report.input_ratio > 0 else 1.0,
         cpu_factor=report.cpu_ratio / busy if busy > 0 and report.cpu_ratio > 0 else 1.0,
@@ -164,9 +166,35 @@ def model_of(report: LoadReport) -> BrokerModel:
     )
 
 
+def like(report: LoadReport, own: LoadReport) -> LoadReport:
+    """A broker that has not seen enough to tell its costs: they are like those here.
+
+    But none is higher than what would explain all that it has measured: a faster broker is known by that.
+    """
+    if report.is_sure:
+        return report
+    n, i, o = report.subscriptions, report.input_rate, report.output_rate
+    delay_s = report.matching_delay_s
+    slope_s, publication_s = own.matching_slope_s, own.publication_s
+    delivery_s = own.delivery_s
+    if delay_s:
+        slope_s = min(slope_s, delay_s / n) if n else slope_s
+        publication_s = min(publication_s, delay_s)
+        delivery_s = min(delivery_s, delay_s * i / o) if i and o else delivery_s
+    busy, explained = delay_s * i, i * (publication_s + slope_s * n) + delivery_s * o
+    return replace(
+        report,
+        matching_slope_s=slope_s,
+        publication_s=publication_s,
+        delivery_s=delivery_s,
+        base=max(0.0, busy - explained),
+    )
+
+
 def work(model: BrokerModel, n: float, i: Amount, o: float) -> Amount:
     """Seconds of matching in a second."""
-    return i * (model.publication_s + model.subscription_s * n) + model.delivery_s * o
+    each = model.publication_s + model.subscription_s * n
+    return i * each + (model.delivery_s * o + model.base)
 
 
 def output_ratio(model: BrokerModel, bytes_per_s: Amount) -> Amount:

@@ -14,7 +14,10 @@ it runs out if it is not said again: an engagement that is not renewed ends at e
 and a head that does not know a session (it may have crashed) answers a renewal with *done*.
 
 An overloaded edge-broker that finds nobody sends a wish. Without a session that makes the head look for one
-at once. In a session it is counted: at the threshold the session is given up, for one with another cluster.
+at once, also among clusters that are BUSY. In a session it is counted: at the threshold the session is given
+up, for one with another cluster. So are requests of overloaded clusters, at a head whose own is not and
+whose session has had its time: else two could keep each other busy while the one beside them drowns. And a
+session in which nobody has been BUSY for a while is over, balanced or not: nothing is left to be done.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from roost.balancing.control import (
     Post,
     said,
 )
-from roost.balancing.detection import detect_global
+from roost.balancing.detection import PieEntry, detect_global
 from roost.balancing.draws import Draws
 from roost.balancing.indices import mean_of
 from roost.balancing.mediation import REPLY_S
@@ -48,6 +51,9 @@ if TYPE_CHECKING:
     from roost.broker.module import Surroundings
 
 PERIOD, DETECT, ASKING = "global pie", "global detection", "global request"
+# A session in which nobody has been busy for so many global periods is over; and for so long it has not to
+# give way to others.
+IDLE_PERIODS, PATIENCE_PERIODS = 5, 5
 OWN, VIA, OTHER = "cluster", "clusters", "other cluster"
 
 
@@ -65,6 +71,7 @@ class GlobalSession(Struct):
     stage: Literal["asking", "engaged"]
     wishes: int = 0
     heard_at: float = 0.0  # of the other head, or its brokers
+    busy_at: float = 0.0  # when an edge-broker of either cluster was in a session last
 
 
 class Head:
@@ -120,8 +127,11 @@ class Head:
 
     def heard_local(self, pie: Pie, now: float) -> None:
         self.brokers.heard(pie, now)
-        if self.session is not None and pie.cluster == self.session.cluster:
-            self.session.heard_at = now
+        if self.session is not None:
+            if pie.cluster == self.session.cluster:
+                self.session.heard_at = now
+            if pie.status is Status.BUSY:
+                self.session.busy_at = now
         self._end_if_balanced(now)
         if self._told_status() is not self.status(now):
             self._publish(now)
@@ -144,8 +154,10 @@ class Head:
     def status(self, now: float) -> Status:
         if self.session is not None and self.session.stage == "engaged":
             return Status.BUSY
-        busy = any(entry.status is Status.NOT_AVAILABLE for entry in self.own(now))
-        return Status.NOT_AVAILABLE if busy else Status.OK
+        return Status.NOT_AVAILABLE if self._is_overloaded(now) else Status.OK
+
+    def _is_overloaded(self, now: float) -> bool:
+        return any(entry.status is Status.NOT_AVAILABLE for entry in self.own(now))
 
     def _told_status(self) -> Status | None:
         told = self._source.told
@@ -190,10 +202,18 @@ class Head:
         own = self.own(now)
         if not own or self.session is not None:
             return
+        known: list[PieEntry] = list(self.clusters.entries(now).values())
+        if (
+            is_requested
+        ):  # as an overloaded broker does: who is busy may be free by then, or give way
+            known = [
+                replace(entry, status=Status.OK) if entry.status is Status.BUSY else entry
+                for entry in known
+            ]
         found = detect_global(
             mean_of([entry.indices for entry in own]),
             self.status(now),
-            list(self.clusters.entries(now).values()),
+            known,
             self._config,
             is_requested=is_requested,
         )
@@ -211,9 +231,12 @@ class Head:
         id_ = f"{self._around.broker}@{now:.6f}/global {self._count}"
         self.session = GlobalSession(id_, cluster, now, "asking")
         self._around.set_timer(ASKING, REPLY_S)
-        self._post(cluster, GlobalRequest(id_, self._around.broker))
+        request = GlobalRequest(id_, self._around.broker, self._is_overloaded(now))
+        self._post(cluster, request)
 
     def requested(self, request: GlobalRequest, now: float) -> None:
+        if request.is_overloaded:
+            self._give_way(now)
         status = self.status(now)
         if status is Status.OK and self.session is not None:
             status = Status.BUSY  # it asks somebody itself
@@ -223,6 +246,16 @@ class Head:
         if status is Status.OK:
             self.session = GlobalSession(request.session, request.sender, now, "asking")
             self._engage(now)
+
+    def _give_way(self, now: float) -> None:
+        """An overloaded cluster asks; if this one is not, and has had its time, it is counted."""
+        session = self.session
+        if session is None or session.stage != "engaged" or self._is_overloaded(now):
+            return
+        if now - session.since > PATIENCE_PERIODS * self._config.global_pie_period_s:
+            session.wishes += 1
+            if session.wishes >= self._config.global_request_threshold:
+                self.over("an overloaded cluster waits", now)
 
     def replied(self, reply: GlobalReply, now: float) -> None:
         session = self.session
@@ -239,7 +272,8 @@ class Head:
     def _engage(self, now: float) -> None:
         session, around = self.session, self._around
         assert session is not None
-        session.stage, session.since, session.heard_at = "engaged", now, now
+        session.stage, session.since = "engaged", now
+        session.heard_at = session.busy_at = now
         around.cancel_timer(ASKING)
         around.subscribe(OTHER, local_pies(session.cluster))
         around.decide(
@@ -367,6 +401,8 @@ class Head:
             lasts_s = self._config.pie_expiry_periods * self._config.global_pie_period_s
             if now - session.heard_at > lasts_s:
                 self.over("nothing is heard of the other cluster any more", now)
+            elif now - session.busy_at > IDLE_PERIODS * self._config.global_pie_period_s:
+                self.over("nothing is left to be done", now)
             else:
                 self._renew()
                 renewal = GlobalRenewal(session.id, self._around.broker)

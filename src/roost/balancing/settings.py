@@ -28,6 +28,7 @@ from roost.settings import why
 
 Profile = Literal["thesis", "roost"]
 Newcomers = Literal["random", "least_loaded"]
+Precedence = Literal["asking", "all"]
 CostModel = Literal["proportional", "sampled", "fitted"]
 Inert = Literal["idle", "offloads"]
 Bounded = Literal["accepting", "offloading"]
@@ -69,6 +70,8 @@ class Rules(Struct, frozen=True, kw_only=True):
     guard: Guarded = "input"
     # What has changed by less than the stable percentage: the index itself, or its share of what it was.
     stable_change: Change = "absolute"
+    # Whose N/A keeps others from asking (3.3.2.3): everybody's, or of those who would ask themselves.
+    priority: Precedence = "asking"
     # Whether a broker that stabilises refuses requests.
     stabilising_refuses: bool = True
     # Whether a session that moved nobody is followed by stabilising.
@@ -200,6 +203,10 @@ class BalancingConfig(Struct, frozen=True, kw_only=True):
     back_off_max_s: Annotated[
         float, why("The longest such rest, as each is twice the last. -1: as the profile has it.")
     ] = UNSAID
+    priority: Annotated[
+        Literal["profile", Precedence],
+        why("Whether all overloaded brokers go first, or those that would ask for something."),
+    ] = "profile"
     newcomers: Annotated[
         Literal["profile", Newcomers],
         why("Where a subscriber goes that connects to a cluster-head."),

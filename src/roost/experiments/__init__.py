@@ -8,11 +8,12 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from roost.errors import UserError
+from roost.experiments.balancing import EXPERIMENTS as BALANCING
 from roost.experiments.frame import Experiment
 from roost.experiments.overlay import EXPERIMENTS as OVERLAY
 from roost.experiments.relocation import EXPERIMENTS as RELOCATION
 
-EXPERIMENTS = {experiment.name: experiment for experiment in (*RELOCATION, *OVERLAY)}
+EXPERIMENTS = {each.name: each for each in (*RELOCATION, *BALANCING, *OVERLAY)}
 
 
 def find_experiment(name: str) -> Experiment:

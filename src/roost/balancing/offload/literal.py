@@ -15,12 +15,13 @@ from roost.balancing.estimation import (
     BrokerModel,
     additional_rate,
     aggregated,
+    like,
     model_of,
     publication_rate,
 )
 from roost.balancing.indices import Action
 from roost.balancing.offload.relations import Covering, covered_by
-from roost.balancing.offload.scales import during, like
+from roost.balancing.offload.scales import during
 from roost.balancing.settings import BalancingConfig
 from roost.optimising.bitvector import BitVector
 
@@ -40,7 +41,7 @@ class LiteralOffload:
         *,
         is_overloaded: bool,
     ) -> None:
-        self.own, self.other = model_of(during(own, spectrum)), model_of(like(other, own))
+        self.own, self.other = during(own, spectrum), model_of(like(other, own))
         self.loads, self.config, self.is_overloaded = spectrum.loads, config, is_overloaded
         self.samples, self.rate = spectrum.samples, spectrum.input_rate
         self.bits = [BitVector.from_bytes(load.bits) for load in spectrum.loads]

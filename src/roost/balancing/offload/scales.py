@@ -14,11 +14,10 @@ many subscriptions there are.
 from __future__ import annotations
 
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from roost.balancing.cards import LoadReport, ReportCard, Spectrum
-from roost.balancing.estimation import BrokerModel, Floats, model_of
+from roost.balancing.estimation import BrokerModel, Floats, like, model_of
 from roost.balancing.indices import Action
 from roost.balancing.settings import BalancingConfig
 from roost.optimising.bitvector import Words, counts, words_of
@@ -34,7 +33,7 @@ class Scales:
     ) -> None:
         self.config = config
         self.rules = config.rules
-        self.own: BrokerModel = model_of(during(own, spectrum))
+        self.own: BrokerModel = during(own, spectrum)
         self.other: BrokerModel = model_of(like(other, own))
         loads = spectrum.loads
         self.clients = np.array([len(load.clients) for load in loads], np.float64)
@@ -118,30 +117,12 @@ class Scales:
         self.reducible = np.where(self._shared, 0.0, self._rate_of(self._bits & once))
 
 
-def during(report: LoadReport, spectrum: Spectrum) -> LoadReport:
+def during(report: LoadReport, spectrum: Spectrum) -> BrokerModel:
     """The offloading broker while PRESS took its samples: what came in then is what rates are shares of."""
-    if not spectrum.samples or not report.input_rate:
-        return report
-    more = spectrum.input_rate / report.input_rate
-    return replace(
-        report,
-        input_rate=spectrum.input_rate,
-        input_bytes_per_s=report.input_bytes_per_s * more,
-        input_ratio=report.input_ratio * more,
-    )
-
-
-def like(report: LoadReport, own: LoadReport) -> LoadReport:
-    """A broker that has matched nothing yet does not know what that takes: as much as here, until it does."""
-    if report.matching_delay_s > 0 or report.matching_slope_s > 0:
-        return report
-    fixed_s = max(0.0, own.matching_delay_s - own.matching_slope_s * own.subscriptions)
-    return replace(
-        report,
-        matching_slope_s=own.matching_slope_s,
-        matching_delay_s=fixed_s + own.matching_slope_s * report.subscriptions,
-        delivery_s=own.delivery_s,
-    )
+    model = model_of(report)
+    if not spectrum.samples:
+        return model
+    return model.changed(0.0, spectrum.input_rate - report.input_rate, 0.0, 0.0)
 
 
 def _unpacked(words: Words, bits: int) -> NDArray[np.uint8]:

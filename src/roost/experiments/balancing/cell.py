@@ -1,0 +1,165 @@
+"""The task of the experiments of 001: one simulation with load balancing, from its trace to a row of
+figures.
+
+    roost sweep roost.experiments.balancing.cell:CELL --set workload=local --set profile=thesis,roost
+
+`settings` are those of the module, as KEY=VALUE with commas between them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from roost.balancing import Balancing, BalancingConfig
+from roost.broker.registry import settings_of
+from roost.errors import UserError
+from roost.experiments.balancing.figures import Course, cluster_figures, figures, over_time
+from roost.experiments.relocation.tables import read_tables
+from roost.pipeline.sweeps.tasks import (
+    BREACHES,
+    FIRST_VIOLATION,
+    VIOLATIONS,
+    Parameters,
+    Row,
+    Task,
+)
+from roost.simulation.faults import with_faults
+from roost.simulation.generators import generate
+from roost.simulation.generators.parameters import parameters_of, read_values
+from roost.simulation.generators.parts import Count, Positive, Seconds, Share
+from roost.simulation.run import Checks, run_workload, verdict
+from roost.simulation.workload_file import Workload, parse_workload, write_workload
+from roost.simulation.world import World
+from roost.traces import TraceWriter
+
+# With this a quote has about 300 bytes when it is delivered, which gives output ratios like the thesis'.
+PAYLOAD_BYTES = 64
+JOINED_S = 1_010.0
+CROWDED = {"local": "B1", "global": "B11"}
+SHOWN = ("converged_s", "reconverged_s", "overhead", "sessions")
+Faults = Literal["none", "network", "crash", "all"]
+
+
+def simulated(
+    seed: int,
+    *,
+    workload: Literal["local", "global"] = "local",
+    profile: Literal["thesis", "roost"] = "thesis",
+    settings: str = "",
+    publishers: Positive = 40,
+    subscribers: Count = 2_000,
+    zero_traffic: Share = 0.25,
+    change_at_s: Seconds = 3_000.0,
+    until_s: Seconds = 5_000.0,
+    every_s: Seconds = 1e9,
+    payload_bytes: Count = PAYLOAD_BYTES,
+    faults: Faults = "none",
+) -> Row:
+    """The thesis' experiments on load balancing, and the figures of its graphs."""
+    given = {
+        "publishers": publishers,
+        "subscribers": subscribers,
+        "zero_traffic": zero_traffic,
+        "change_at_s": change_at_s,
+        "until_s": until_s,
+    }
+    statements = generate(workload, seed, {name: str(value) for name, value in given.items()})
+    planned = parse_workload(write_workload(statements), workload, None)
+    planned = replace(planned, settings=replace(planned.settings, payload_bytes=payload_bytes))
+    if faults != "none":
+        planned = with_faults(planned, faults, seed, until_s)
+    config = config_of(profile, settings)
+    with TemporaryDirectory(prefix="roost-experiment-") as folder:
+        return _run(planned, config, seed, Path(folder), workload, change_at_s, until_s, every_s)
+
+
+def _run(
+    planned: Workload,
+    config: BalancingConfig,
+    seed: int,
+    folder: Path,
+    workload: str,
+    change_at_s: float,
+    until_s: float,
+    every_s: float,
+) -> Row:
+    with TraceWriter(folder, "cell") as trace:
+        world = World(
+            planned.settings,
+            planned.statements,
+            seed=seed,
+            trace=trace,
+            modules=lambda _: (Balancing(config),),
+        )
+        run_workload(world, planned, until_s)
+        placed = Counter(client.broker for client in world.clients.values())
+        near = {name: list(world.overlay.neighbours(name)) for name in world.hosts}
+        checks, _ = verdict(world, planned)
+    tables = read_tables(trace.paths, tuple(world.hosts))
+    edges = tuple(name for name, others in near.items() if len(others) == 1)
+    clusters = {
+        name: [other for other in others if other in edges]
+        for name, others in near.items()
+        if name not in edges
+    }
+    pairs = [(one, other) for one in clusters for other in near[one] if other in clusters]
+    course = Course(edges, JOINED_S, change_at_s, until_s, CROWDED[workload])
+    return {
+        **_verdict(checks),
+        **figures(tables, course, config),
+        **cluster_figures(tables, clusters, pairs, course, config),
+        **over_time(tables, course, every_s),
+        **{f"subscribers_{edge}": placed[edge] for edge in edges},
+    }
+
+
+def _verdict(checks: Checks) -> dict[str, Any]:
+    counts = {name: getattr(checks, name) for name in BREACHES}
+    return {
+        "delivered": checks.delivered,
+        **counts,
+        VIOLATIONS: sum(counts.values()),
+        FIRST_VIOLATION: checks.violations[0] if checks.violations else None,
+    }
+
+
+def config_of(profile: str, settings: str) -> BalancingConfig:
+    """The settings of the module; UserError says what will not do."""
+    words = dict(word.partition("=")[::2] for word in settings.split(",") if word)
+    found = settings_of("balancing", BalancingConfig, {"profile": profile, **words})
+    assert isinstance(found, BalancingConfig)
+    return found
+
+
+# --- as a task of a sweep ---------------------------------------------------------------------------
+
+PARAMETERS = parameters_of(simulated)
+
+
+def read(texts: Mapping[str, str]) -> Parameters:
+    """Parameters from texts; what does not go together is refused."""
+    parameters: Parameters = dict(read_values("balancing", PARAMETERS, texts))
+    config_of(str(parameters.get("profile", "thesis")), str(parameters.get("settings", "")))
+    if float(parameters.get("until_s", 5_000.0)) <= JOINED_S:
+        raise UserError(f"until_s: subscribers join until {JOINED_S:g} s; expected more")
+    return parameters
+
+
+def cost(parameters: Parameters) -> float:
+    """Runs grow with the publications, and with who gets them."""
+    known = {name: p.default for name, p in PARAMETERS.items()} | parameters
+    return float(known["publishers"]) * float(known["subscribers"]) * float(known["until_s"])
+
+
+def run(parameters: Parameters, seed: int) -> Row:
+    """The thesis' experiments on load balancing, and the figures of its graphs."""
+    return simulated(seed, **parameters)  # type: ignore[arg-type]
+
+
+CELL = Task(run, read=read, cost=cost, show=SHOWN)

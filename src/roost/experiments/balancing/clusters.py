@@ -1,0 +1,137 @@
+"""`balancing-global`: four clusters in a chain, and all clients at the first (001 section 5.2.2).
+
+Subscribers are diffused cluster by cluster, so that load falls with the distance. The thesis has converged
+at 4,700 s, and again at 10,500 s after half of the publishers have doubled their rates at 8,000 s. A
+cluster is as loaded as its edge-brokers on average; clusters are converged when neighbouring ones differ by
+no more than the global thresholds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from roost.experiments.balancing.common import PROFILES, SHARES, TASK, below, share
+from roost.experiments.frame import Claim, Experiment, Grid, Results, Scale, at_least, at_most
+from roost.pictures.charts import Chart, Series
+
+EVERY_S = 250.0
+CONVERGED_S, RECONVERGED_S = 4_700.0, 2_500.0
+OVERHEAD_MAX = 0.7
+CLUSTERS = ("B10", "B20", "B30", "B40")
+CHARTED = {
+    "input_utilisation": ("001 fig 5.17", "Average input utilisation ratio of each cluster", ""),
+    "output_utilisation": ("001 fig 5.18", "Average output utilisation ratio of each cluster", ""),
+    "matching_delay_s": ("001 fig 5.19", "Average matching delay of each cluster", "s"),
+}
+
+
+def grids(scale: Scale, _: Mapping[str, str]) -> list[Grid]:
+    """All cells."""
+    usual: Grid = {name: [value] for name, value in scale.settings.items()}
+    return [{**usual, "workload": ["global"], "profile": PROFILES, "every_s": [EVERY_S]}]
+
+
+def claims(results: Results) -> list[Claim]:
+    """What the thesis shows, in so many of the seeds."""
+    found = []
+    for profile in PROFILES:
+        own, bound = results.where(profile=profile), SHARES[profile]
+        in_seeds = "in a share of the seeds"
+        found += [
+            at_least(
+                "001 fig 5.17",
+                f"{profile}: neighbouring clusters within the global thresholds by 4,700 s, {in_seeds}",
+                share(own, below("clusters_converged_s", CONVERGED_S)),
+                bound,
+            ),
+            at_least(
+                "001 fig 5.17",
+                f"{profile}: again 2,500 s after the change, {in_seeds}",
+                share(own, below("clusters_reconverged_s", RECONVERGED_S)),
+                bound,
+            ),
+            at_most(
+                "001 fig 5.22",
+                f"{profile}: overhead, mean over the seeds",
+                own.mean("overhead"),
+                OVERHEAD_MAX,
+                paper=OVERHEAD_MAX,
+            ),
+            at_least(
+                "001 fig 5.17",
+                f"{profile}: load falls from B10 to B40 (input ratio, end)",
+                own.mean("input_utilisation_B10_end") - own.mean("input_utilisation_B40_end"),
+                0.0,
+                "",
+                0.2,
+            ),
+        ]
+    return found
+
+
+def charts(results: Results) -> list[Chart]:
+    """The indices of clusters over time, for each profile."""
+    return [
+        Chart(
+            id=id_,
+            title=f"{title}, {profile}",
+            x="time (s)",
+            y=unit or "ratio",
+            series=tuple(_line(results.where(profile=profile), name, head) for head in CLUSTERS),
+        )
+        for profile in PROFILES
+        for name, (id_, title, unit) in CHARTED.items()
+    ]
+
+
+def _line(results: Results, name: str, head: str) -> Series:
+    """Of a cluster: the mean of its two edge-brokers."""
+    first, second = (dict(results.line("", f"{name}_{head[:-1]}{n}_at_").points) for n in (1, 2))
+    points = tuple((x, (y + second[x]) / 2) for x, y in first.items() if x in second)
+    return Series(head, points)
+
+
+def findings(results: Results) -> list[str]:
+    """Where subscribers are at the end."""
+    found = []
+    for profile in PROFILES:
+        own = results.where(profile=profile)
+        if own.done:
+            of = {
+                head: sum(own.mean(f"subscribers_{head[:-1]}{n}") for n in (1, 2))
+                for head in CLUSTERS
+            }
+            spread = ", ".join(f"{head} {count:.0f}" for head, count in of.items())
+            found.append(f"{profile}: subscribers at the end {spread}, means over the seeds.")
+    return found
+
+
+GLOBAL = Experiment(
+    name="balancing-global",
+    what="Global load balancing of 001: four clusters in a chain, all clients at the first",
+    task=TASK,
+    scales={
+        "small": Scale(
+            "small",
+            1,
+            {
+                "publishers": 20,
+                "subscribers": 600,
+                "zero_traffic": 0.2,
+                "change_at_s": 2_500.0,
+                "until_s": 4_000.0,
+            },
+            "20 publishers, 600 subscribers, 4,000 s: to see that it runs",
+        ),
+        "paper": Scale(
+            "paper",
+            10,
+            {"zero_traffic": 0.2, "change_at_s": 8_000.0, "until_s": 12_000.0},
+            "40 publishers, 2,000 subscribers, 12,000 s",
+        ),
+    },
+    grids=grids,
+    claims=claims,
+    charts=charts,
+    findings=findings,
+)

@@ -1,0 +1,252 @@
+"""What the graphs of 001 section 5.2 show, from the trace of a run.
+
+    converged_s                from when on all edge-brokers were within the local thresholds of each other,
+                               in all three indices, for 120 s at least
+    reconverged_s              the same after publishers have changed their rates, in seconds after that
+    ..._deviation              standard deviation over the edge-brokers, mean over the steady periods
+    overhead                   of all messages and deliveries, those that are no quotes, in %;
+                               acknowledgements apart
+    sessions...                in which an offload was decided on
+    input_error, output_error  predicted over measured, less 1, in %: of brokers that became stable
+    subscribers_B1, ...        where subscribers are at the end
+
+Differences are those of means over a minute: quotes come one by one, and a sample of 10 s has too few to
+tell. A *steady period* begins when everything should have converged, and ends when publishers change, or
+the run.
+
+Between brokers all messages are counted by the brokers. A client that moves exchanges nine messages with
+its two brokers (redirection, greeting and answer, subscription, settling and answer, hand-over and end,
+arrival), which a trace does not have: they are counted with each move.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from math import nan
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from roost.balancing import BalancingConfig
+from roost.experiments.relocation.tables import Floats, Tables
+
+HELD_S = 120.0
+MEAN_S = 60.0
+# From the end of the subscribers' joining on, and from a change of rates on: when a steady period begins.
+STEADY_AFTER_S = (990.0, 800.0)
+MESSAGES_A_MOVE = 9
+PERCENT = 100.0
+INDICES = ("input_utilisation", "output_utilisation", "matching_delay_s")
+
+
+class Course(NamedTuple):
+    """What happens in a run, and when."""
+
+    edges: Sequence[str]
+    joined_s: float  # the last subscriber has come
+    change_s: float  # publishers change their rates
+    end_s: float
+    crowded: str  # where subscribers join: what is predicted of it is disturbed until then
+
+    def steady(self) -> list[tuple[float, float]]:
+        """The steady periods, as far as there are any."""
+        after_joining, after_change = STEADY_AFTER_S
+        periods = [
+            (self.joined_s + after_joining, min(self.change_s, self.end_s)),
+            (self.change_s + after_change, self.end_s),
+        ]
+        return [(start, end) for start, end in periods if end > start]
+
+
+def figures(tables: Tables, course: Course, config: BalancingConfig) -> dict[str, float]:
+    """All of them."""
+    apart = differences(tables, course.edges, config)
+    converged = first_held(tables.loads.times, apart, 0.0, course.change_s)
+    again = first_held(tables.loads.times, apart, course.change_s, course.end_s)
+    found = {
+        "converged_s": converged,
+        "reconverged_s": again - course.change_s,
+        "overhead": overhead(tables, course),
+    }
+    for name in INDICES:
+        found[f"{name}_deviation"] = deviation(tables, course, name)
+    found |= _sessions(tables.decisions, course)
+    return found | _errors(tables.decisions, course)
+
+
+# --- balance ----------------------------------------------------------------------------------------
+
+
+def differences(tables: Tables, edges: Sequence[str], config: BalancingConfig) -> Floats:
+    """Of each sample the widest difference of two brokers, over its threshold, in the worst index."""
+    columns = [tables.brokers.index(name) for name in edges]
+    delay_s = config.local_delay_threshold * config.delay_normalisation_s
+    thresholds = (config.local_ratio_threshold, config.local_ratio_threshold, delay_s)
+    widest = np.zeros(len(tables.loads.times))
+    for name, threshold in zip(INDICES, thresholds, strict=True):
+        values = smooth(tables.loads.times, tables.loads.by_name[name][:, columns])
+        widest = np.maximum(widest, (values.max(axis=1) - values.min(axis=1)) / threshold)
+    return widest
+
+
+def cluster_figures(
+    tables: Tables,
+    clusters: Mapping[str, Sequence[str]],
+    neighbours: Sequence[tuple[str, str]],
+    course: Course,
+    config: BalancingConfig,
+) -> dict[str, float]:
+    """The same of clusters, which are their edge-brokers' means, each against the clusters next to it.
+
+    And what each cluster's input ratio is at the end.
+    """
+    times, delay_s = (
+        tables.loads.times,
+        config.global_delay_threshold * config.delay_normalisation_s,
+    )
+    thresholds = (config.global_ratio_threshold, config.global_ratio_threshold, delay_s)
+    widest = np.zeros(len(times))
+    ends: dict[str, float] = {}
+    last = int(np.searchsorted(times, course.end_s, side="right")) - 1
+    for name, threshold in zip(INDICES, thresholds, strict=True):
+        values = smooth(times, tables.loads.by_name[name])
+        means = {
+            head: values[:, [tables.brokers.index(edge) for edge in edges]].mean(axis=1)
+            for head, edges in clusters.items()
+        }
+        for one, other in neighbours:
+            widest = np.maximum(widest, np.abs(means[one] - means[other]) / threshold)
+        ends |= {f"{name}_{head}_end": float(mean[last]) for head, mean in means.items()}
+    return {
+        "clusters_converged_s": first_held(times, widest, course.joined_s, course.change_s),
+        "clusters_reconverged_s": first_held(times, widest, course.change_s, course.end_s)
+        - course.change_s,
+        **ends,
+    }
+
+
+def smooth(times: Floats, values: Floats) -> Floats:
+    """Each sample and those of the minute before it, on average."""
+    sums = np.vstack([np.zeros(values.shape[1]), np.cumsum(values, axis=0)])
+    first = np.searchsorted(times, times - MEAN_S, side="right")
+    last = np.arange(1, len(times) + 1)
+    return np.asarray((sums[last] - sums[first]) / (last - first)[:, None], np.float64)
+
+
+def first_held(times: Floats, apart: Floats, start: float, end: float) -> float:
+    """When the differences were first within the thresholds for long enough; NaN if never."""
+    since = nan
+    for time, widest in zip(times.tolist(), apart.tolist(), strict=True):
+        if time <= start or time > end:
+            continue
+        if widest > 1:
+            since = nan
+        elif np.isnan(since):
+            since = time
+        elif time - since >= HELD_S:
+            return since
+    return nan
+
+
+def deviation(tables: Tables, course: Course, name: str) -> float:
+    """Of an index over the edge-brokers, on average over the steady periods."""
+    columns = [tables.brokers.index(edge) for edge in course.edges]
+    values = [
+        tables.loads.between(name, start, end)[:, columns].std(axis=1)
+        for start, end in course.steady()
+    ]
+    return float(np.concatenate(values).mean()) if values else nan
+
+
+# --- messages ---------------------------------------------------------------------------------------
+
+
+def overhead(tables: Tables, course: Course) -> float:
+    """Over the steady periods, and what comes between them."""
+    periods = course.steady()
+    if not periods:
+        return nan
+    start, end = periods[0][0], periods[-1][1]
+    visits = tables.visits
+    inside = (visits.time > start) & (visits.time <= end)
+    quotes = int((inside & (visits.hop > 0)).sum())
+    published = int((inside & (visits.hop == 0)).sum())
+    delivered = int(visits.local[inside].sum())
+    # At the edges a quote may have been received in it and matched behind it.
+    other = max(0, tables.counters.received(start, end) - quotes)
+    moved = sum(
+        1
+        for row in tables.decisions
+        if row["kind"] == "carried out" and start < float(row["time"]) <= end
+    )
+    other += MESSAGES_A_MOVE * moved
+    return PERCENT * other / (other + quotes + published + delivered)
+
+
+# --- decisions --------------------------------------------------------------------------------------
+
+
+def offloads(decisions: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, str, dict[str, Any]]]:
+    """(when, who, evidence) of each session in which somebody was to move, or nobody."""
+    seen: dict[str, None] = {}
+    for row in decisions:
+        if row["module"] == "balancing" and row["kind"] in ("offload", "no offload"):
+            evidence = json.loads(row["evidence"])
+            if evidence["session"] not in seen:
+                seen[evidence["session"]] = None
+                yield float(row["time"]), str(row["broker"]), evidence
+
+
+def _sessions(decisions: Sequence[Mapping[str, Any]], course: Course) -> dict[str, float]:
+    found = list(offloads(decisions))
+    early = [each for each in found if each[0] <= course.joined_s + 55]
+    late = [each for each in found if each[0] > course.change_s + STEADY_AFTER_S[1]]
+    inputs = [each for each in early if each[2].get("index") == "input"]
+    others = [
+        each for each in inputs if course.crowded not in (each[1], each[2].get("partner", ""))
+    ]
+    return {
+        "sessions": float(len(found)),
+        "sessions_late": float(len(late)),
+        "sessions_input_early": float(len(inputs)),
+        "sessions_input_others": float(len(others)),
+    }
+
+
+def _errors(decisions: Sequence[Mapping[str, Any]], course: Course) -> dict[str, float]:
+    """By how much predictions were off, on average; brokers that were disturbed are left out."""
+    errors: dict[str, list[float]] = {"input": [], "output": []}
+    for row in decisions:
+        if row["module"] != "balancing" or row["kind"] != "outcome":
+            continue
+        evidence, predicted = json.loads(row["evidence"]), json.loads(row["predicted"])
+        disturbed = row["broker"] == course.crowded and float(row["time"]) <= course.joined_s + 60
+        if disturbed or not evidence["stable"]:
+            continue
+        for name, found in errors.items():
+            measured = evidence["measured"][f"{name}_ratio"]
+            if measured > 0:
+                found.append(predicted[f"{name}_ratio"] / measured - 1)
+    return {
+        f"{name}_error": PERCENT * float(np.mean(found)) if found else nan
+        for name, found in errors.items()
+    }
+
+
+# --- over time --------------------------------------------------------------------------------------
+
+
+def over_time(tables: Tables, course: Course, every_s: float) -> dict[str, float]:
+    """Indices of each edge-broker, as figures called INDEX_BROKER_at_TIME."""
+    found = {}
+    values = {name: smooth(tables.loads.times, tables.loads.by_name[name]) for name in INDICES}
+    for time in np.arange(every_s, course.end_s + 1, every_s).tolist():
+        row = int(np.searchsorted(tables.loads.times, time, side="right")) - 1
+        if row < 0:
+            continue
+        for name in INDICES:
+            for edge in course.edges:
+                key = f"{name}_{edge}_at_{time:g}"
+                found[key] = float(values[name][row, tables.brokers.index(edge)])
+    return found
