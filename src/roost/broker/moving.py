@@ -83,7 +83,7 @@ class MoveCounts(Struct):
     abandoned: int = 0
 
 
-class Mover(Owner, Protocol):
+class MovingClient(Owner, Protocol):
     """Who moves: what a move needs of the client, besides what its sessions need."""
 
     home: Attachment
@@ -129,7 +129,7 @@ class Move:
         "target",
     )
 
-    def __init__(self, client: Mover, redirect: Redirect) -> None:
+    def __init__(self, client: MovingClient, redirect: Redirect) -> None:
         self._client = client
         self._cause = redirect.cause
         self._migrating: tuple[str, ...] = ()  # ids of advertisements

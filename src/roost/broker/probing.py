@@ -16,13 +16,13 @@ from roost.broker.commands import CancelTimer, Close, Command, OpenLink, Send, S
 from roost.broker.events import LinkOpened
 from roost.broker.messages import Parcel, Ping, Pong, Probe, Probed
 
-# Asked at the same time, and how long all of it may take.
+# Measurer at the same time, and how long all of it may take.
 AT_ONCE = 8
 WITHIN_S = 5.0
 TIMER = "probe"
 
 
-class Asked(Protocol):
+class Measurer(Protocol):
     """Who measures."""
 
     now: float
@@ -38,7 +38,7 @@ class Probing:
 
     __slots__ = ("_client", "_dialled", "_id", "_sent", "_times", "_waiting")
 
-    def __init__(self, client: Asked, probe: Probe) -> None:
+    def __init__(self, client: Measurer, probe: Probe) -> None:
         self._client = client
         self._id = probe.id
         self._waiting = deque(dict.fromkeys(probe.brokers))
