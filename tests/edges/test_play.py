@@ -53,5 +53,5 @@ def test_every_case_says_what_is_promised() -> None:
 
 def test_a_commit_that_is_not_there(tmp_path: Path) -> None:
     """As in a copy without history: what it takes to say so is not mistaken for a broken promise."""
-    with pytest.raises(NoHistory, match="is not in the history of this copy|there is no git"):
+    with pytest.raises(NoHistory, match=r"is not in the history of this copy|there is no git"):
         source_at("0" * 40, tmp_path)
