@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
+from pathlib import Path
 
 import pytest
 
 from tests.edges.kit import STOCK, BrokenPromise, Case, Stage, all_of
 from tests.edges.play import CASES, play
+from tests.older import NoHistory, source_at
 
 
 async def kept(stage: Stage) -> str:
@@ -47,3 +49,9 @@ def test_what_has_come() -> None:
 
 def test_every_case_says_what_is_promised() -> None:
     assert all(case.promise.endswith(".") for case in CASES.values())
+
+
+def test_a_commit_that_is_not_there(tmp_path: Path) -> None:
+    """As in a copy without history: what it takes to say so is not mistaken for a broken promise."""
+    with pytest.raises(NoHistory, match=r"is not in the history of this copy|there is no git"):
+        source_at("0" * 40, tmp_path)
