@@ -13,6 +13,7 @@ from roost.balancing import (
     Action,
     BalancingConfig,
     Offload,
+    SubscriptionPoset,
     choose,
 )
 from roost.balancing.estimation import BrokerModel, aggregated, like, model_of
@@ -266,3 +267,11 @@ def test_it_is_a_choice_that_the_thesis_would_allow(world: World, action: Action
         now = abs(run.difference(run.own, run.other, action))
         run.take(run.card(card.subscription, card.subscribers, action))
         assert abs(run.difference(run.own, run.other, action)) < now
+
+
+@given(st.lists(st.tuples(worlds(), ACTIONS), min_size=2, max_size=4))
+def test_a_poset_that_is_kept_changes_nothing(courses: list[tuple[World, Action]]) -> None:
+    """Whatever it was used for before: subscriptions come and go between two offloads."""
+    kept = SubscriptionPoset()
+    for world, action in courses:
+        assert choose(action, *world, THESIS, poset=kept) == choose(action, *world, THESIS)
