@@ -24,8 +24,9 @@ from tests.balancing.worlds import World, worlds
 
 THESIS = BalancingConfig(profile="thesis")
 ROOST = BalancingConfig(profile="roost")
+FILLED_LESS = BalancingConfig(profile="roost", stability="difference")
 COARSE = BalancingConfig(profile="thesis", balance_percentage=0.05)
-CONFIGS = st.sampled_from([THESIS, ROOST, COARSE])
+CONFIGS = st.sampled_from([THESIS, FILLED_LESS, COARSE])
 ACTIONS = st.sampled_from(list(Action))
 
 
@@ -236,3 +237,32 @@ def _moved(world: World, numbers: tuple[int, ...]) -> tuple[BrokerModel, BrokerM
         if n:
             run.take(run.card(i, n, Action.INPUT))
     return run.own, run.other
+
+
+# --- profile roost --------------------------------------------------------------------------------------
+
+
+@given(worlds(), ACTIONS)
+def test_the_higher_of_the_two_falls_with_every_session(world: World, action: Action) -> None:
+    """So that no sequence of sessions can go round in circles; and no other index is unbalanced by it."""
+    offload = choose(action, *world, ROOST)
+    if not offload.clients:
+        return
+    before = max(offload.own.of(action), offload.other.of(action))
+    after = max(offload.own_predicted.of(action), offload.other_predicted.of(action))
+    assert after < before
+    for each, threshold in ((Action.OUTPUT, 0.1), (Action.MATCH, 0.1 * 0.1)):
+        above = offload.other_predicted.of(each) - offload.own_predicted.of(each)
+        was_above = offload.other.of(each) - offload.own.of(each)
+        assert each is action or above <= max(threshold, was_above) + 1e-9
+
+
+@given(worlds(), ACTIONS)
+def test_it_is_a_choice_that_the_thesis_would_allow(world: World, action: Action) -> None:
+    offload = choose(action, *world, ROOST)
+    run = LiteralOffload(*world, FILLED_LESS, is_overloaded=False)
+    for card in offload.cards:
+        assert 1 <= card.subscribers <= run.max_possible(card.subscription)
+        now = abs(run.difference(run.own, run.other, action))
+        run.take(run.card(card.subscription, card.subscribers, action))
+        assert abs(run.difference(run.own, run.other, action)) < now

@@ -213,6 +213,28 @@ def test_with_the_bound_as_printed_a_broker_that_is_not_overloaded_moves_nobody(
     assert choose(Action.INPUT, broker(0.99, 0.1), broker(0.1, 0.1), loads, printed).clients
 
 
+def test_profile_roost_does_not_balance_by_making_the_other_worse() -> None:
+    """The difference falls from 0.12 to -0.07, and all that has changed is that more comes in over there."""
+    shared = load("class = 'STOCK'", range(4), kept=1, size=1.0)
+    own, other = broker(0.61, 0.5), broker(0.49, 0.5)
+    roost = BalancingConfig(profile="roost")
+    thesis = choose(Action.INPUT, own, other, spectrum(shared), THESIS)
+    assert thesis.other_predicted.input_ratio > own.input_ratio
+    assert not choose(Action.INPUT, own, other, spectrum(shared), roost).clients
+
+
+def test_profile_roost_does_not_heap_output_on_a_broker_to_balance_inputs() -> None:
+    """Four subscribers more, and its output would be at 0.79: they would be sent back."""
+    heavy = load("class = 'STOCK'", range(4), 4, size=75.0, kept=1)
+    own, other = broker(0.5, 0.5), broker(0.4, 0.39)
+    roost = BalancingConfig(profile="roost")
+    given = spectrum(heavy, css=range(4))
+    assert len(choose(Action.INPUT, own, other, given, THESIS).clients) == 4
+    offload = choose(Action.INPUT, own, other, given, roost)
+    assert len(offload.clients) == 1
+    assert offload.other_predicted.output_ratio - offload.own_predicted.output_ratio <= 0.1 + 1e-9
+
+
 # --- match ----------------------------------------------------------------------------------------------
 
 

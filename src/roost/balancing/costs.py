@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 HALF_LIFE = 500
 DECAY = 0.5 ** (1 / HALF_LIFE)
 # What the proportional model weighs against all samples, where they say next to nothing.
-PRIOR = 1e-4
+PRIOR = 1e-3
 # What is known to this part of the work is known.
 SURE = 0.25
 BASE, PUBLICATION, SUBSCRIPTION, DELIVERY = TERMS = range(4)

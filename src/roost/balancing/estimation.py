@@ -169,25 +169,20 @@ def model_of(report: LoadReport) -> BrokerModel:
 def like(report: LoadReport, own: LoadReport) -> LoadReport:
     """A broker that has not seen enough to tell its costs: they are like those here.
 
-    But none is higher than what would explain all that it has measured: a faster broker is known by that.
+    But together they explain no more than it has measured: a faster broker is known by that.
     """
     if report.is_sure:
         return report
     n, i, o = report.subscriptions, report.input_rate, report.output_rate
-    delay_s = report.matching_delay_s
-    slope_s, publication_s = own.matching_slope_s, own.publication_s
-    delivery_s = own.delivery_s
-    if delay_s:
-        slope_s = min(slope_s, delay_s / n) if n else slope_s
-        publication_s = min(publication_s, delay_s)
-        delivery_s = min(delivery_s, delay_s * i / o) if i and o else delivery_s
-    busy, explained = delay_s * i, i * (publication_s + slope_s * n) + delivery_s * o
+    delay_s = own.publication_s + own.matching_slope_s * n + (own.delivery_s * o / i if i else 0.0)
+    measured_s = report.matching_delay_s
+    share = min(1.0, measured_s / delay_s) if measured_s and delay_s else 1.0
     return replace(
         report,
-        matching_slope_s=slope_s,
-        publication_s=publication_s,
-        delivery_s=delivery_s,
-        base=max(0.0, busy - explained),
+        matching_slope_s=own.matching_slope_s * share,
+        publication_s=own.publication_s * share,
+        delivery_s=own.delivery_s * share,
+        base=max(0.0, measured_s - delay_s * share) * i,
     )
 
 

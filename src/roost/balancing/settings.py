@@ -27,6 +27,7 @@ from roost.errors import UserError
 from roost.settings import why
 
 Profile = Literal["thesis", "roost"]
+Stability = Literal["difference", "peak"]
 Newcomers = Literal["random", "least_loaded"]
 Precedence = Literal["asking", "all"]
 CostModel = Literal["proportional", "sampled", "fitted"]
@@ -54,6 +55,9 @@ class Rules(Struct, frozen=True, kw_only=True):
     # time, up to a maximum; 0: it is not.
     back_off_s: float = 0.0
     back_off_max_s: float = 0.0
+    # What a choice has to lower, unless the broker is overloaded: the difference of the two brokers (4.2.1),
+    # or the higher of them, and without unbalancing what else is balanced.
+    stability: Stability = "difference"
     # To which edge-broker a subscriber is sent that connects to a cluster-head (3.2).
     newcomers: Newcomers = "random"
     # What matching takes with more or fewer subscriptions: in proportion (4.7), along a slope that is taken
@@ -89,6 +93,7 @@ PROFILES: dict[Profile, Rules] = {
         inert="offloads",
         back_off_s=120.0,
         back_off_max_s=1_920.0,
+        stability="peak",
         newcomers="least_loaded",
         costs="fitted",
     ),
@@ -206,6 +211,10 @@ class BalancingConfig(Struct, frozen=True, kw_only=True):
     priority: Annotated[
         Literal["profile", Precedence],
         why("Whether all overloaded brokers go first, or those that would ask for something."),
+    ] = "profile"
+    stability: Annotated[
+        Literal["profile", Stability],
+        why("What a choice has to lower: the difference of two brokers, or the higher of them."),
     ] = "profile"
     newcomers: Annotated[
         Literal["profile", Newcomers],

@@ -16,9 +16,9 @@ from __future__ import annotations
 import numpy as np
 
 from roost.balancing.indices import Action
+from roost.balancing.offload.counting import EQUAL
 from roost.balancing.offload.run import BALANCED, EXHAUSTED, FULL, NO_GAIN, RELIEVED, Run
 from roost.balancing.offload.scales import Positions
-from roost.balancing.offload.selection import EQUAL
 
 
 def by_match(run: Run) -> str:

@@ -20,10 +20,9 @@ import numpy as np
 
 from roost.balancing.estimation import Floats
 from roost.balancing.indices import Action
-from roost.balancing.offload.counting import Counts, Mask
+from roost.balancing.offload.counting import EQUAL, Counts, Mask
 from roost.balancing.offload.run import BALANCED, EXHAUSTED, FULL, NO_GAIN, Run
 from roost.balancing.offload.scales import Positions
-from roost.balancing.offload.selection import EQUAL
 
 TYPES = (1, 2, 3)
 
@@ -37,7 +36,7 @@ def by_output(run: Run) -> str:
         if not len(i):
             return EXHAUSTED
         run.considered += len(i)
-        counts = run.steps.by_output(i, is_overloaded=run.is_overloaded)
+        counts = run.steps.by_output(i)
         able = counts.subscribers >= 1
         k = run.pick(Action.OUTPUT, i, counts, able)
         if k is None:
@@ -57,7 +56,7 @@ def _phase_one(run: Run, among: Mask) -> bool:
     while not run.is_balanced(Action.OUTPUT):
         i = run.candidates(among)
         run.considered += len(i)
-        counts = run.steps.by_output(i, is_overloaded=run.is_overloaded)
+        counts = run.steps.by_output(i)
         able = counts.subscribers >= 1
         types = types_of(run, i, counts)
         found = (run.pick(Action.OUTPUT, i, counts, able & (types == t)) for t in TYPES)

@@ -31,6 +31,8 @@ from roost.balancing.offload.scales import Positions, Scales
 
 Mask = NDArray[np.bool_]
 
+# What differs by less is equal: rounding must not decide.
+EQUAL = 1e-12
 # A step of 0, which is never enough, so that nothing is divided by it.
 NO_STEP = 1e-300
 
@@ -45,8 +47,10 @@ class Counts(NamedTuple):
 class Steps:
     """By what one subscriber of each subscription changes either broker, as long as the same comes in."""
 
-    def __init__(self, scales: Scales) -> None:
+    def __init__(self, scales: Scales, *, is_overloaded: bool) -> None:
         self.scales = scales
+        self._is_overloaded = is_overloaded
+        self._is_calm = scales.rules.stability == "peak" and not is_overloaded
         entries, rates, sent = scales.entries, scales.rates, scales.bytes_per_s
         own, other = scales.own, scales.other
         self._rate_there = other.input_rate + scales.extra
@@ -59,6 +63,7 @@ class Steps:
         self._memory_here = _memory_step(own, own.input_rate, entries, sent)
         self._memory_there = _memory_step(other, self._rate_there, entries, sent)
         norm_s = scales.config.delay_normalisation_s
+        self._delay_there = _step(entries * other.subscription_s / norm_s)
         self._delay = _step(entries * (own.subscription_s + other.subscription_s) / norm_s)
 
     # --- how many
@@ -69,13 +74,21 @@ class Steps:
         step_here, step_there = self._input_here[i], self._input_there[i]
         n = _least_below(here - there, step_here + step_there, self._balance_percentage)
         n = np.minimum(np.maximum(n, 1.0), self._bounds(i, there, step_there))
-        return Counts(n, self._own_input(i, n, step_here) - there - step_there * n)
+        if self._is_calm:
+            n = np.minimum(n, self._calm(Action.INPUT, i))
+        ours = self._own_input(i, n, step_here)
+        if self._is_calm:
+            # That the other gets more is no relief.
+            n = np.where(ours < here - EQUAL, n, 0.0)
+        return Counts(n, ours - there - step_there * n)
 
     def by_match(self, i: Positions) -> Counts:
         """Figure 4.5, with the matching delays."""
         now, step = self.scales.difference(Action.MATCH), self._delay[i]
         n = _least_below(now, step, self._balance_percentage)
         n = np.minimum(np.maximum(n, 1.0), self._bounds_of(i))
+        if self._is_calm:
+            n = np.minimum(n, self._calm(Action.MATCH, i))
         return Counts(n, now - step * n)
 
     def by_relief(self, i: Positions) -> Counts:
@@ -83,7 +96,7 @@ class Steps:
         n = np.minimum(np.maximum(self._until_relieved(i), 1.0), self._bounds_of(i))
         return Counts(n, self.scales.difference(Action.MATCH) - self._delay[i] * n)
 
-    def by_output(self, i: Positions, *, is_overloaded: bool) -> Counts:
+    def by_output(self, i: Positions) -> Counts:
         """Figure 4.8, with the output ratios."""
         now = self.scales.difference(Action.OUTPUT)
         there, step_there = self._input_now_there(i), self._input_there[i]
@@ -92,8 +105,10 @@ class Steps:
             n = self._printed(i, now, step)
             return Counts(n, now - step * n)
         n = _least_below(now, step, self._balance_percentage)
-        most = self._guarded(i, there, step_there, is_overloaded=is_overloaded)
+        most = self._guarded(i, there, step_there)
         most = np.minimum(most, self._bounds(i, there, step_there))
+        if self._is_calm:
+            most = np.minimum(most, self._calm(Action.OUTPUT, i))
         n = np.minimum(np.maximum(n, 1.0), most)
         return Counts(n, now - step * n)
 
@@ -133,9 +148,41 @@ class Steps:
         sent = output_ratio(own, own.output_bytes_per_s)
         return np.maximum(self._until_relieved(i), _least_below(sent, self._output_here[i], low))
 
-    def _guarded(
-        self, i: Positions, there: Floats, step_there: Floats, *, is_overloaded: bool
-    ) -> Floats:
+    def _calm(self, action: Action, i: Positions) -> Floats:
+        """How many leave the accepting broker less loaded than the offloading one is now, in that index.
+
+        The higher of the two falls then, each time, and nothing can go round in circles. And in no other
+        index may it rise above the offloading one by more than the threshold, or by more than it is: that
+        is what would be sent back.
+        """
+        config, own, other = (
+            self.scales.config,
+            self.scales.own.indices(),
+            self.scales.other.indices(),
+        )
+        norm_s, delay_there = config.delay_normalisation_s, self._delay_there[i]
+        there_s = np.full(len(i), other.matching_delay_s / norm_s)
+        sent = np.full(len(i), other.output_ratio)
+        # Of each index: where it stands there, what each subscriber adds there, and what goes here.
+        lines: list[tuple[Action, Floats, Floats, Floats]] = [
+            (Action.INPUT, self._input_now_there(i), self._input_there[i], self._input_here[i]),
+            (Action.OUTPUT, sent, self._output_there[i], self._output_here[i]),
+            (Action.MATCH, there_s, delay_there, self._delay[i] - delay_there),
+        ]
+        most = np.full(len(i), np.inf)
+        for each, there, step_there, step_here in lines:
+            scale = norm_s if each is Action.MATCH else 1.0
+            here, now = own.of(each) / scale, other.of(each) / scale
+            if each is action:
+                n = _most_below(there, step_there, here)
+            else:
+                delay, ratio = config.local_delay_threshold, config.local_ratio_threshold
+                limit = max(delay if each is Action.MATCH else ratio, now - here)
+                n = _most_up_to(there - here, step_there + step_here, limit)
+            most = np.minimum(most, n)
+        return most
+
+    def _guarded(self, i: Positions, there: Floats, step_there: Floats) -> Floats:
         """How many leave the other's input no higher above the own than the threshold.
 
         Without this guard of figure 4.8, input and output offload send the same subscriptions back and
@@ -151,7 +198,7 @@ class Steps:
         above = there + step_there * n - self._own_input(i, n, step_here)
         is_last = (n == clients) & (scales.reducible[i] > 0)
         n = np.where(is_last & (above > threshold), n - 1.0, n)
-        if is_overloaded:
+        if self._is_overloaded:
             sent = output_ratio(own, own.output_bytes_per_s)
             low = scales.config.overload_low
             n = np.maximum(n, _most_up_to(-sent, self._output_here[i], -low))

@@ -20,13 +20,11 @@ from roost.balancing.estimation import (
     publication_rate,
 )
 from roost.balancing.indices import Action
+from roost.balancing.offload.counting import EQUAL
 from roost.balancing.offload.relations import Covering, covered_by
 from roost.balancing.offload.scales import during
 from roost.balancing.settings import BalancingConfig
 from roost.optimising.bitvector import BitVector
-
-# What differs by less is equal: rounding must not decide.
-EQUAL = 1e-12
 
 
 class LiteralOffload:

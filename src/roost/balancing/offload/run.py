@@ -32,7 +32,7 @@ class Run:
         is_overloaded: bool,
     ) -> None:
         self.scales = Scales(own, other, spectrum, config)
-        self.steps = Steps(self.scales)
+        self.steps = Steps(self.scales, is_overloaded=is_overloaded)
         self.config = config
         self.is_overloaded = is_overloaded
         self._loads = spectrum.loads
@@ -79,7 +79,7 @@ class Run:
         self.cards.append(card)
         changed = scales.take(card)
         if changed:
-            self.steps = Steps(scales)
+            self.steps = Steps(scales, is_overloaded=self.is_overloaded)
         if self._covering is not None and scales.is_last(which, card.subscribers):
             self._covering.remove(which)
         return changed

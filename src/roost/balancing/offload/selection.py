@@ -15,10 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from roost.balancing.estimation import Floats
-from roost.balancing.offload.counting import Counts, Mask
-
-# What differs by less is equal: rounding must not decide.
-EQUAL = 1e-12
+from roost.balancing.offload.counting import EQUAL, Counts, Mask
 
 
 def nearest(counts: Counts, reduced: Floats, able: Mask, now: float) -> int | None:
