@@ -54,6 +54,8 @@ PERIOD, DETECT, ASKING = "global pie", "global detection", "global request"
 # A session in which nobody has been busy for so many global periods is over; and for so long it has not to
 # give way to others.
 IDLE_PERIODS, PATIENCE_PERIODS = 5, 5
+# Brokers may try the same in vain for ever; after so long another cluster has its turn.
+LONGEST_PERIODS = 20
 OWN, VIA, OTHER = "cluster", "clusters", "other cluster"
 
 
@@ -403,6 +405,9 @@ class Head:
                 self.over("nothing is heard of the other cluster any more", now)
             elif now - session.busy_at > IDLE_PERIODS * self._config.global_pie_period_s:
                 self.over("nothing is left to be done", now)
+            elif now - session.since > LONGEST_PERIODS * self._config.global_pie_period_s:
+                self.over("it had its time, and others may want theirs", now)
+                self.detect(now, besides=session.cluster)
             else:
                 self._renew()
                 renewal = GlobalRenewal(session.id, self._around.broker)

@@ -48,6 +48,7 @@ from roost.errors import UserError
 from roost.language import Advertisement, Subscription
 
 if TYPE_CHECKING:
+    from roost.broker.arbiter import Proposal
     from roost.broker.events import LoadIndices
     from roost.broker.names import Address
 
@@ -224,6 +225,21 @@ class Balancing(Module):
 
     def left(self, client: str, now: float) -> None:  # noqa: ARG002
         self._edge.mediator.left(client, moved=False)
+
+    def objection_to(self, proposal: Proposal, now: float) -> str:
+        """To what others want: nobody goes where its role would send it away, or where it is too much."""
+        there = proposal.choice
+        known = self._head.brokers if self._role is Role.HEAD else self._edge.table
+        entry = known.get(there, now)
+        if entry is not None and entry.status is Status.NOT_AVAILABLE:
+            return f"{there} is overloaded"
+        clients = self._around.clients()
+        subscribes = any(clients.get(subject) for subject in proposal.subjects)
+        if self._role is Role.EDGE and there == self._cluster and subscribes:
+            return f"{there} is a cluster-head, and serves publishers"
+        if self._role is Role.HEAD and there in self._peer.edges and not subscribes:
+            return f"{there} is an edge-broker, and serves subscribers"
+        return ""
 
     # --- operators ------------------------------------------------------------------------------------
 
