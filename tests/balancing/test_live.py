@@ -76,7 +76,7 @@ class Cluster:
         return {"B0": f"{HOST}:{self.servers['B0'].port}"}
 
     async def _start(self, name: str, neighbours: dict[str, str], mbps: float = 0.0) -> None:
-        modules = {"roost.balancing:Balancing": ORDER}
+        modules = {"balancing": ORDER}
         config = ServerConfig(
             broker=BrokerTable(name=name, port=0, bandwidth_mbps=mbps),
             links=LinksTable(neighbours=neighbours),

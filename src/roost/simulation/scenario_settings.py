@@ -145,7 +145,7 @@ def _settings_of_balancing(settings: Settings, r: random.Random) -> Settings:
         optimiser=optimiser,
         load_period_s=0.5,
         rest_s=r.choice([0.0, 1.0]),
-        modules=(ModuleOrder("roost.balancing:Balancing", settings=balancing),),
+        modules=(ModuleOrder("balancing", settings=balancing),),
     )
 
 
