@@ -86,7 +86,7 @@ def test_who_leaves_joins_again_and_the_overlay_stays_a_tree() -> None:
         links = left_and_joined(links, broker, Random(broker))
         assert sum(broker in link for link in links) == 1
     for churn in ("nodes", "interests", "both"):
-        after, other = perturbed(flows, load(), churn, Random(1))
+        after, other = perturbed(flows, load(), churn, 0.05, Random(1))
         check_tree(after.topology())
         assert (other.asked != load().asked) == (churn != "nodes")
         assert (after.topology() != flows.topology()) == (churn != "interests")

@@ -48,6 +48,7 @@ def organises(
     noise: float = 0.0,
     rounds: Count = 0,
     churn: Churn = "none",
+    churn_share: Share = 0.01,
     brokers: Positive = 500,
     subscribers: Share = 1.0,
     publishers: Share = 0.2,
@@ -69,12 +70,12 @@ def organises(
         return _timed(topology, load, seed)
     terms = Terms(threshold, Goal("load", load_weight), price, degree_max or None, noise)
     many = rounds or ROUNDS_MAX
-    track = organised(topology, load, variant, seed, terms, rounds=many, churn=churn)
+    track = organised(
+        topology, load, variant, seed, terms, rounds=many, churn=churn, churn_share=churn_share
+    )
     found = dict(figures(track))
-    if variant == "ocbr":
-        paper = organised(
-            topology, load, "paper", seed, terms, rounds=min(many, PAPER_ROUNDS), churn=churn
-        )
+    if variant == "ocbr" and churn == "none":
+        paper = organised(topology, load, "paper", seed, terms, rounds=min(many, PAPER_ROUNDS))
         found |= beside_the_paper(track, paper)
     return found
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from random import Random
 
 Churn = Literal["none", "nodes", "interests", "both"]
-SHARE = 0.01  # of the brokers, in each round
 
 
 def check_churn(churn: str) -> None:
@@ -32,9 +31,11 @@ def check_churn(churn: str) -> None:
         raise UserError(f"churn {churn!r}; expected {', '.join(get_args(Churn))}")
 
 
-def perturbed(flows: Flows, load: Load, churn: str, random: Random) -> tuple[Flows, Load]:
-    """What a round leaves of the tree and of what is wanted."""
-    count = max(1, round(SHARE * len(flows.brokers)))
+def perturbed(
+    flows: Flows, load: Load, churn: str, share: float, random: Random
+) -> tuple[Flows, Load]:
+    """What a round leaves of the tree and of what is wanted; at least one broker is another."""
+    count = max(1, round(share * len(flows.brokers)))
     if churn in ("interests", "both"):
         load = _other_interests(load, random, count)
     links = list(flows.links())

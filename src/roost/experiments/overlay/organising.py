@@ -84,6 +84,7 @@ def organised(
     *,
     rounds: int = ROUNDS_MAX,
     churn: str = "none",
+    churn_share: float = 0.01,
 ) -> Track:
     """A run until it rests, or for so many rounds; with churn it goes on for all of them."""
     random = Random(seed)
@@ -97,7 +98,7 @@ def organised(
             return Track(states, True, own.flows)
         states.append(state_of(own.flows, states[-1].rewirings + len(done)))
         if churn != "none":
-            flows, load = perturbed(own.flows, load, churn, random)
+            flows, load = perturbed(own.flows, load, churn, churn_share, random)
             rule = _informed(rule, load, terms)
             own = Organisation(flows, rule, random, limits)
     return Track(states, False, own.flows)
