@@ -141,11 +141,12 @@ def test_fitted_costs_are_found(
     ]
     last = samples[-1]
     report = learned(FITTED, samples).report(last)
-    # To a twentieth of what the last sample took.
-    nearly = last.matching_delay_s / 20
-    assert report.matching_slope_s == pytest.approx(subscription_s, abs=nearly / last.subscriptions)
-    a_delivery = nearly * last.input_rate / last.output_rate
-    assert report.delivery_s == pytest.approx(delivery_s, abs=a_delivery)
+    # To a twentieth of what a broker takes that gets 50 publications, for 1,000 subscriptions, and sends 250.
+    usual = idle + 50 * (publication_s + subscription_s * 1_000) + delivery_s * 250
+    assert report.matching_slope_s * 50_000 == pytest.approx(
+        subscription_s * 50_000, abs=usual / 20
+    )
+    assert report.delivery_s * 250 == pytest.approx(delivery_s * 250, abs=usual / 20)
 
 
 def test_what_samples_do_not_tell_apart_is_in_proportion() -> None:
