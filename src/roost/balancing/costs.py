@@ -16,9 +16,9 @@ Three ways to know what a subscription adds to the matching delay (`Rules.costs`
                    more than when it did least. What the samples do not tell apart stays near the
                    proportional.
 
-A fit says whether it is *sure*: whether what each cost makes of the present work is known to a quarter of
-it. An idle broker's is not: all that it does is shared by the few publications that it has seen. Whoever asks
-it takes his own costs for it (`estimation.like`).
+A fit says whether it is *sure*: whether what each cost makes of the work, as it usually was, is known to a
+quarter of it. That of a broker that was always idle is not: all that it does is shared by the few publications
+that it has seen. Whoever asks it takes his own costs for it (`estimation.like`).
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class CostFit:
             found[BASE] = self._least
             rest = targets - self._least * products[:, BASE]
             found[COSTS] = _non_negative(products[COSTS, COSTS], rest[COSTS])
-        is_sure = self._is_sure(found, products, row, busy)
+        is_sure = self._is_sure(found, products)
         # What they make of this sample is what it took.
         base, explained = min(float(found[BASE]), busy), float(found[COSTS] @ row[COSTS])
         found = found * ((busy - base) / explained) if explained else prior
@@ -135,14 +135,15 @@ class CostFit:
             is_sure=is_sure,
         )
 
-    def _is_sure(self, found: Floats, products: Floats, row: Floats, busy: float) -> bool:
-        """Whether the error of what each cost makes of the work is small beside it."""
-        if not self._samples or not busy:
+    def _is_sure(self, found: Floats, products: Floats) -> bool:
+        """Whether the error of what each cost makes of the work, as it usually was, is small beside it."""
+        if not self._samples:
             return False
         rest = self._squares - 2 * found @ self._targets + found @ self._products @ found
         variance = max(0.0, float(rest)) / self._samples
         errors = np.sqrt(variance * np.diag(np.linalg.inv(products)))
-        return bool((errors * row <= SURE * busy)[COSTS].all())
+        usual = np.sqrt(np.diag(self._products) / self._samples)
+        return bool((errors * usual <= SURE * np.sqrt(self._squares / self._samples))[COSTS].all())
 
 
 def _row(load: LoadIndices) -> Floats:
