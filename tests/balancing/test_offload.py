@@ -49,7 +49,7 @@ def difference(offload: Offload, action: Action, config: BalancingConfig) -> flo
 # --- against the figures ------------------------------------------------------------------------------
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(worlds(), ACTIONS, CONFIGS, st.booleans())
 def test_the_choice_is_that_of_the_figures(
     world: World, action: Action, config: BalancingConfig, is_overloaded: bool
@@ -274,6 +274,7 @@ def test_it_is_a_choice_that_the_thesis_would_allow(world: World, action: Action
         assert abs(run.difference(run.own, run.other, action)) < now
 
 
+@settings(max_examples=20)
 @given(st.lists(st.tuples(worlds(), ACTIONS), min_size=2, max_size=4))
 def test_a_poset_that_is_kept_changes_nothing(courses: list[tuple[World, Action]]) -> None:
     """Whatever it was used for before: subscriptions come and go between two offloads."""

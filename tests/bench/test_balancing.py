@@ -13,6 +13,12 @@ from roost.bench.balancing import CONFIG, brokers_of, run, sizes_up_to, spectrum
 from tests.cli.support import make_roost
 
 
+@pytest.fixture(autouse=True)
+def small_market(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of the time is making the quotes."""
+    monkeypatch.setattr(balancing, "PUBLISHERS", 4)
+
+
 @pytest.mark.parametrize("action", list(Action))
 def test_what_is_measured_gives_the_same_answers(action: Action) -> None:
     spectrum = spectrum_of(60, 1)
