@@ -16,7 +16,7 @@ from roost.balancing import (
     SubscriptionLoad,
     choose,
 )
-from roost.balancing.offload.relations import Covering, covered_by
+from roost.balancing.offload.relations import SubscriptionPoset, covered_by
 from roost.balancing.offload.run import EXHAUSTED, FULL, NO_GAIN
 from roost.language import parse_subscription
 from roost.optimising.bitvector import BitVector
@@ -346,7 +346,7 @@ def test_bandwidth_that_nobody_has_promised_does_not_bound() -> None:
 
 
 def test_the_covering_set_changes_as_subscriptions_go() -> None:
-    covering = Covering(
+    covering = SubscriptionPoset().covering(
         [
             load(text, [])
             for text in ("a > 0", "a > 0", "a > 1", "a > 2", "b > 0", "a > 1 and b > 0")
@@ -370,7 +370,7 @@ def test_clients_that_ask_for_a_lot_stand_apart_and_move_all_the_same() -> None:
     """One subscription has 64 filters at most; a client may have more."""
     a_lot = load(" or ".join(f"symbol = 'S{k}'" for k in range(100)), range(10), size=1.0)
     one = load("symbol = 'S1'", [1], size=1.0)
-    covering = Covering([a_lot, one])
+    covering = SubscriptionPoset().covering([a_lot, one])
     assert covering.css.tolist() == [True, True]
     assert covering.below(0) == [0]
     offload = choose(Action.INPUT, broker(0.9, 0.1), broker(0.1, 0.1), spectrum(a_lot, one), THESIS)

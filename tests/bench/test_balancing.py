@@ -13,6 +13,12 @@ from roost.bench.balancing import CONFIG, brokers_of, run, sizes_up_to, spectrum
 from tests.cli.support import make_roost
 
 
+@pytest.fixture(autouse=True)
+def small_market(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of the time is making the quotes."""
+    monkeypatch.setattr(balancing, "PUBLISHERS", 4)
+
+
 @pytest.mark.parametrize("action", list(Action))
 def test_what_is_measured_gives_the_same_answers(action: Action) -> None:
     spectrum = spectrum_of(60, 1)
@@ -34,7 +40,9 @@ def test_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(balancing, "LITERAL_MAX", 20)
     result = run((20, 40, 80), seed=1, budget_s=0.001)
     assert result["bench"] == "balancing"
-    per_action = {f"{action}_{what}" for action in Action for what in ("ms", "clients", "cards")}
+    per_action = {
+        f"{action}_{what}" for action in Action for what in ("ms", "again_ms", "clients", "cards")
+    }
     names = {"distinct", "covering_ms", *per_action}
     assert set(result["results"]) == {
         *(f"{name}_at_{n}" for name in names for n in (20, 40, 80)),
@@ -53,7 +61,7 @@ def test_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     roost = make_roost(capsys, monkeypatch)
     monkeypatch.setattr(balancing, "run", functools.partial(run, budget_s=0.001))
-    ran = roost("bench", "balancing", "--subscriptions", 50, "--seed", 3, "--json")
+    ran = roost("bench", "balancing", "--subscriptions", 30, "--seed", 3, "--json")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.count("\n") == 1
     assert list(ran.json) == ["bench", "config", "results", "ratios"]

@@ -43,7 +43,7 @@ from roost.balancing.detection import (
 )
 from roost.balancing.indices import Action, BrokerIndices, Indices, indices_of, mean_of, smoothed
 from roost.balancing.module import Balancing
-from roost.balancing.offload import choose
+from roost.balancing.offload import SubscriptionPoset, choose
 from roost.balancing.reach import futile_actions
 from roost.balancing.settings import PROFILES, BalancingConfig, Rules
 from roost.balancing.states import BROKER, CLUSTER, Cue, Status, after
@@ -72,6 +72,7 @@ __all__ = [
     "Spectrum",
     "Status",
     "SubscriptionLoad",
+    "SubscriptionPoset",
     "after",
     "balanced_set",
     "choose",

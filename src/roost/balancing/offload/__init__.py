@@ -13,5 +13,6 @@
 """
 
 from roost.balancing.offload.choosing import choose
+from roost.balancing.offload.relations import SubscriptionPoset
 
-__all__ = ["choose"]
+__all__ = ["SubscriptionPoset", "choose"]

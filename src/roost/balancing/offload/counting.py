@@ -75,7 +75,7 @@ class Steps:
         n = _least_below(here - there, step_here + step_there, self._balance_percentage)
         n = np.minimum(np.maximum(n, 1.0), self._bounds(i, there, step_there))
         if self._is_calm:
-            n = np.minimum(n, self._calm(Action.INPUT, i))
+            n = self._calm(Action.INPUT, i, n)
         ours = self._own_input(i, n, step_here)
         if self._is_calm:
             # That the other gets more is no relief.
@@ -88,7 +88,7 @@ class Steps:
         n = _least_below(now, step, self._balance_percentage)
         n = np.minimum(np.maximum(n, 1.0), self._bounds_of(i))
         if self._is_calm:
-            n = np.minimum(n, self._calm(Action.MATCH, i))
+            n = self._calm(Action.MATCH, i, n)
         return Counts(n, now - step * n)
 
     def by_relief(self, i: Positions) -> Counts:
@@ -105,11 +105,11 @@ class Steps:
             n = self._printed(i, now, step)
             return Counts(n, now - step * n)
         n = _least_below(now, step, self._balance_percentage)
-        most = self._guarded(i, there, step_there)
-        most = np.minimum(most, self._bounds(i, there, step_there))
+        n = np.minimum(np.maximum(n, 1.0), self._bounds(i, there, step_there))
         if self._is_calm:
-            most = np.minimum(most, self._calm(Action.OUTPUT, i))
-        n = np.minimum(np.maximum(n, 1.0), most)
+            n = self._calm(Action.OUTPUT, i, n)
+        else:
+            n = np.minimum(n, self._guarded(i, there, step_there))
         return Counts(n, now - step * n)
 
     # --- how many at most
@@ -148,12 +148,14 @@ class Steps:
         sent = output_ratio(own, own.output_bytes_per_s)
         return np.maximum(self._until_relieved(i), _least_below(sent, self._output_here[i], low))
 
-    def _calm(self, action: Action, i: Positions) -> Floats:
-        """How many leave the accepting broker less loaded than the offloading one is now, in that index.
+    def _calm(self, action: Action, i: Positions, n: Floats) -> Floats:
+        """How many of these n may go if the two are to come to rest; 0 for none.
 
-        The higher of the two falls then, each time, and nothing can go round in circles. And in no other
-        index may it rise above the offloading one by more than the threshold, or by more than it is: that
-        is what would be sent back.
+        In the index that is balanced, the accepting broker stays below where the offloading one is now, so
+        that the higher of the two falls. And the sum of all three differences falls, of which only what is
+        beyond the thresholds counts: what one index gains is not lost in another, to be sent back. If so
+        many lose too much, fewer may go: as many as leave the others within their thresholds, or as they
+        are.
         """
         config, own, other = (
             self.scales.config,
@@ -169,18 +171,25 @@ class Steps:
             (Action.OUTPUT, sent, self._output_there[i], self._output_here[i]),
             (Action.MATCH, there_s, delay_there, self._delay[i] - delay_there),
         ]
-        most = np.full(len(i), np.inf)
+        lines.sort(key=lambda line: line[0] is not action)  # that of the action first
+        fewer, lost, now = n, np.zeros(len(i)), 0.0
         for each, there, step_there, step_here in lines:
             scale = norm_s if each is Action.MATCH else 1.0
-            here, now = own.of(each) / scale, other.of(each) / scale
+            here, by = own.of(each) / scale, (own.of(each) - other.of(each)) / scale
+            delay, ratio = config.local_delay_threshold, config.local_ratio_threshold
+            threshold = delay if each is Action.MATCH else ratio
             if each is action:
-                n = _most_below(there, step_there, here)
+                fewer = n = np.minimum(n, _most_below(there, step_there, here))
             else:
-                delay, ratio = config.local_delay_threshold, config.local_ratio_threshold
-                limit = max(delay if each is Action.MATCH else ratio, now - here)
-                n = _most_up_to(there - here, step_there + step_here, limit)
-            most = np.minimum(most, n)
-        return most
+                limit = max(threshold, -by)
+                fits = _most_up_to(there - here, step_there + step_here, limit)
+                fewer = np.minimum(fewer, fits)
+            ours = (
+                self._own_input(i, n, step_here) if each is Action.INPUT else here - step_here * n
+            )
+            lost += np.maximum(np.abs(ours - there - step_there * n), threshold)
+            now += max(abs(by), threshold)
+        return np.where(lost < now - EQUAL, n, fewer)
 
     def _guarded(self, i: Positions, there: Floats, step_there: Floats) -> Floats:
         """How many leave the other's input no higher above the own than the threshold.

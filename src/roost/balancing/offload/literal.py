@@ -21,7 +21,7 @@ from roost.balancing.estimation import (
 )
 from roost.balancing.indices import Action
 from roost.balancing.offload.counting import EQUAL
-from roost.balancing.offload.relations import Covering, covered_by
+from roost.balancing.offload.relations import SubscriptionPoset, covered_by
 from roost.balancing.offload.scales import during
 from roost.balancing.settings import BalancingConfig
 from roost.optimising.bitvector import BitVector
@@ -45,7 +45,7 @@ class LiteralOffload:
         self.bits = [BitVector.from_bytes(load.bits) for load in spectrum.loads]
         self.css_bits = BitVector.from_bytes(spectrum.css_bits)
         self.kept_bits = BitVector.from_bytes(spectrum.kept_bits)
-        self.covering = Covering(spectrum.loads)
+        self.covering = SubscriptionPoset().covering(spectrum.loads)
         self.covered = covered_by(other.css, spectrum.loads).tolist()
         self.attracting = list(range(len(self.loads)))
         self.candidates = [i for i in self.attracting if self.loads[i].clients]

@@ -7,7 +7,7 @@ import numpy as np
 from roost.balancing.cards import LoadReport, ReportCard, Spectrum
 from roost.balancing.indices import Action
 from roost.balancing.offload.counting import Counts, Mask, Steps
-from roost.balancing.offload.relations import Covering, covered_by
+from roost.balancing.offload.relations import Covering, SubscriptionPoset, covered_by
 from roost.balancing.offload.scales import Positions, Scales
 from roost.balancing.offload.selection import nearest, relieving
 from roost.balancing.settings import BalancingConfig
@@ -28,6 +28,7 @@ class Run:
         other: LoadReport,
         spectrum: Spectrum,
         config: BalancingConfig,
+        poset: SubscriptionPoset,
         *,
         is_overloaded: bool,
     ) -> None:
@@ -36,6 +37,7 @@ class Run:
         self.config = config
         self.is_overloaded = is_overloaded
         self._loads = spectrum.loads
+        self._poset = poset
         self.covered: Mask = covered_by(other.css, spectrum.loads)
         self._covering: Covering | None = None
         self.cards: list[ReportCard] = []
@@ -45,7 +47,7 @@ class Run:
     def covering(self) -> Covering:
         """Which subscriptions cover which. Not every offload asks."""
         if self._covering is None:
-            self._covering = Covering(self._loads)
+            self._covering = self._poset.covering(self._loads)
             for card in self.cards:
                 if self.scales.is_last(card.subscription, card.subscribers):
                     self._covering.remove(card.subscription)
