@@ -125,7 +125,8 @@ def test_the_page_needs_nothing_else_and_says_what_failed() -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_has_cells_and_survives_having_no_figures(name: str) -> None:
     experiment = EXPERIMENTS[name]
-    for scale in (*experiment.scales.values(), TINY):
+    tiny = [TINY] if experiment.task.startswith("roost.experiments.relocation") else []
+    for scale in (*experiment.scales.values(), *tiny):
         cells = grid_cells(experiment, scale, range(2), {})
         assert len({cell.id for cell in cells}) == len(cells)
     nothing = Report(experiment, TINY, (0,), [])
