@@ -141,11 +141,10 @@ def test_fitted_costs_are_found(
     ]
     last = samples[-1]
     report = learned(FITTED, samples).report(last)
-    # To a twentieth of what the last sample took.
-    nearly = last.matching_delay_s / 20
-    assert report.matching_slope_s == pytest.approx(subscription_s, abs=nearly / last.subscriptions)
-    a_delivery = nearly * last.input_rate / last.output_rate
-    assert report.delivery_s == pytest.approx(delivery_s, abs=a_delivery)
+    # To an eighth of what it takes to get 50 publications, with 1,000 subscriptions, and to send 250 messages.
+    usual = idle + 50 * (publication_s + subscription_s * 1_000) + delivery_s * 250
+    assert report.matching_slope_s * 50_000 == pytest.approx(subscription_s * 50_000, abs=usual / 8)
+    assert report.delivery_s * 250 == pytest.approx(delivery_s * 250, abs=usual / 8)
 
 
 def test_what_samples_do_not_tell_apart_is_in_proportion() -> None:
@@ -185,6 +184,24 @@ def test_a_simulated_broker_is_sure_as_soon_as_its_table_has_grown() -> None:
     report = learned(FITTED, samples).report(samples[-1])
     assert report.is_sure
     assert report.matching_slope_s == pytest.approx(1e-4, rel=0.02)
+
+
+def test_a_broker_that_was_emptied_remembers_what_it_learned() -> None:
+    """It was overloaded, and its samples were rough; now that nothing comes it is as slow as it was."""
+    draw = Random(3).uniform
+    samples = [
+        sample(
+            subscriptions=n,
+            input_rate=draw(5, 20),
+            output_rate=30,
+            subscription_s=1.67e-4 * draw(0.93, 1.07),
+        )
+        for n in range(10, 600, 5)
+    ]
+    idle = sample(subscriptions=7, input_rate=0.3, output_rate=0.2, subscription_s=1.67e-4)
+    report = learned(FITTED, [*samples, idle, idle, idle]).report(idle)
+    assert report.is_sure
+    assert report.matching_slope_s == pytest.approx(1.67e-4, rel=0.2)
 
 
 # --- an index that a move can't lower -----------------------------------------------------------------

@@ -12,16 +12,18 @@ Three ways to know what a subscription adds to the matching delay (`Rules.costs`
 
                    over samples, of which old ones count less. A live broker's delay is all the time of its
                    processor over its publications. It hardly grows with the subscriptions; it grows with the
-                   messages that are sent, and a broker has something to do (b) even when nothing comes. What
-                   the samples do not tell apart stays near the proportional.
+                   messages that are sent, and a broker has something to do (b) even when nothing comes: no
+                   more than when it did least. What the samples do not tell apart stays near the
+                   proportional.
 
-A fit says whether it is *sure*: whether what each cost makes of the present work is known to a quarter of
-it. An idle broker's is not: all that it does is shared by the few publications that it has seen. Whoever asks
-it takes his own costs for it (`estimation.like`).
+A fit says whether it is *sure*: whether what each cost makes of the work, as it usually was, is known to a
+quarter of it. That of a broker that was always idle is not: all that it does is shared by the few publications
+that it has seen. Whoever asks it takes his own costs for it (`estimation.like`).
 """
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 
 import numpy as np
@@ -42,8 +44,7 @@ PRIOR = 1e-3
 # What is known to this part of the work is known.
 SURE = 0.25
 BASE, PUBLICATION, SUBSCRIPTION, DELIVERY = TERMS = range(4)
-# All choices of terms that are not 0.
-SUPPORTS = [list(each) for size in TERMS for each in combinations(TERMS, size + 1)]
+COSTS = slice(PUBLICATION, None)
 
 
 class WorkCosts(Struct, frozen=True, kw_only=True):
@@ -96,6 +97,7 @@ class CostFit:
         self._targets = np.zeros(len(TERMS))
         self._squares = 0.0
         self._samples = 0.0
+        self._least = math.inf
 
     def sampled(self, load: LoadIndices) -> None:
         """A sample; one without publications says nothing of what they take."""
@@ -106,36 +108,42 @@ class CostFit:
         self._targets = self._targets * DECAY + row * busy
         self._squares = self._squares * DECAY + busy**2
         self._samples = self._samples * DECAY + 1.0
+        self._least = min(self._least, busy)
 
     def costs(self, load: LoadIndices) -> WorkCosts:
         """The costs that explain the samples, near those in proportion where these leave it open."""
+        row, busy = _row(load), load.matching_delay_s * load.input_rate
         prior = np.zeros(len(TERMS))
         prior[SUBSCRIPTION] = _proportional(load)
-        row, busy = _row(load), load.matching_delay_s * load.input_rate
         # Each term is weighed in what it makes of the work, so that none counts for its unit.
-        scale = np.maximum(np.diag(self._products), row**2) + 1e-18
-        ridge = np.diag(PRIOR * scale)
-        products = self._products + ridge
-        found = _non_negative(products, self._targets + ridge @ prior)
-        # What the others explain of this sample is no more than all of it; the rest is the base.
-        explained = float(found[1:] @ row[1:])
-        share = min(1.0, busy / explained) if explained else 1.0
+        ridge = np.diag(PRIOR * np.maximum(np.diag(self._products), row**2) + 1e-18)
+        products, targets = self._products + ridge, self._targets + ridge @ prior
+        found = _non_negative(products, targets)
+        if found[BASE] > self._least:
+            found[BASE] = self._least
+            rest = targets - self._least * products[:, BASE]
+            found[COSTS] = _non_negative(products[COSTS, COSTS], rest[COSTS])
+        is_sure = self._is_sure(found, products)
+        # What they make of this sample is what it took.
+        base, explained = min(float(found[BASE]), busy), float(found[COSTS] @ row[COSTS])
+        found = found * ((busy - base) / explained) if explained else prior
         return WorkCosts(
-            subscription_s=float(found[SUBSCRIPTION]) * share,
-            publication_s=float(found[PUBLICATION]) * share,
-            delivery_s=float(found[DELIVERY]) * share,
-            base=max(0.0, busy - explained * share),
-            is_sure=self._is_sure(found, products, row, busy),
+            subscription_s=float(found[SUBSCRIPTION]),
+            publication_s=float(found[PUBLICATION]),
+            delivery_s=float(found[DELIVERY]),
+            base=base,
+            is_sure=is_sure,
         )
 
-    def _is_sure(self, found: Floats, products: Floats, row: Floats, busy: float) -> bool:
-        """Whether the error of what each cost makes of the work is small beside it."""
-        if not self._samples or not busy:
+    def _is_sure(self, found: Floats, products: Floats) -> bool:
+        """Whether the error of what each cost makes of the work, as it usually was, is small beside it."""
+        if not self._samples:
             return False
         rest = self._squares - 2 * found @ self._targets + found @ self._products @ found
         variance = max(0.0, float(rest)) / self._samples
         errors = np.sqrt(variance * np.diag(np.linalg.inv(products)))
-        return bool((errors * row <= SURE * busy)[1:].all())
+        usual = np.sqrt(np.diag(self._products) / self._samples)
+        return bool((errors * usual <= SURE * np.sqrt(self._squares / self._samples))[COSTS].all())
 
 
 def _row(load: LoadIndices) -> Floats:
@@ -148,18 +156,18 @@ def _proportional(load: LoadIndices) -> float:
 
 
 def _non_negative(products: Floats, targets: Floats) -> Floats:
-    """The least squares of these normal equations, with no term below 0: of four, all supports are tried."""
-    best, least = np.zeros(len(TERMS)), 0.0
-    for support in SUPPORTS:
-        part = products[np.ix_(support, support)]
-        found = np.linalg.solve(part, targets[support])
-        if (found < 0).any():
-            continue
-        cost = float(found @ part @ found - 2 * found @ targets[support])
-        if cost < least:
-            least = cost
-            best = np.zeros(len(TERMS))
-            best[support] = found
+    """The least squares of these normal equations, with no term below 0: of so few, all choices are tried."""
+    n = len(targets)
+    best, least = np.zeros(n), 0.0
+    for size in range(1, n + 1):
+        for support in map(list, combinations(range(n), size)):
+            part = products[np.ix_(support, support)]
+            found = np.linalg.solve(part, targets[support])
+            cost = float(found @ part @ found - 2 * found @ targets[support])
+            if cost < least and not (found < 0).any():
+                least = cost
+                best = np.zeros(n)
+                best[support] = found
     return best
 
 
