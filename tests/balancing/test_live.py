@@ -12,10 +12,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import pytest
+
 import roost
 from roost.broker.events import LinkAdded
 from roost.client import Client
-from roost.runtime.admin_client import ask
 from roost.runtime.in_process import start_server
 from roost.runtime.server import BrokerServer
 from roost.runtime.tables import (
@@ -25,6 +26,7 @@ from roost.runtime.tables import (
     OptimisersTable,
     ServerConfig,
 )
+from tests.cli.support import Roost, make_roost
 
 HOST = "127.0.0.1"
 # What each edge-broker may send: shares of 1, 1 and 2.
@@ -113,12 +115,10 @@ class Cluster:
             and max(found) - min(found) < SETTINGS["local_ratio_threshold"]
         )
 
-    async def asked(self, broker: str, wish: str) -> dict[str, Any]:
-        admin = self.servers[broker].admin
-        assert admin is not None
-        question = {"request": "drain", "arguments": {"do": wish}, "module": "balancing"}
-        said = await asyncio.to_thread(ask, f"http://{HOST}:{admin.port}", "/ask", question)
-        return dict(said["answers"]["balancing"])
+    def options(self) -> list[str]:
+        """For a command to ask them."""
+        admins = [server.admin for server in self.servers.values() if server.admin is not None]
+        return [word for admin in admins for word in ("--admin", f"http://{HOST}:{admin.port}")]
 
 
 class Audience:
@@ -209,18 +209,23 @@ def run(scenario: Callable[[Cluster, Audience], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def test_subscribers_spread_a_broker_joins_and_one_is_emptied() -> None:
+@pytest.fixture
+def roost_(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Roost:
+    return make_roost(capsys, monkeypatch)
+
+
+def test_subscribers_spread_a_broker_joins_and_one_is_emptied(roost_: Roost) -> None:
     async def scenario(cluster: Cluster, _: Audience) -> None:
         await until(lambda: cluster.placed()["B1"] < SUBSCRIBERS / 2 and cluster.is_even(*MBPS))
         # A fourth edge-broker, as strong as the strongest, gets its share.
         await cluster.join("B4", 0.4)
         await until(lambda: cluster.placed()["B4"] >= 3 and cluster.is_even("B1", "B2", "B3", "B4"))
         # And one is emptied under load.
-        await cluster.asked("B3", "begin")
-        async with asyncio.timeout(PATIENCE_S):
-            while not (await cluster.asked("B3", "look"))["may_stop"]:
-                await asyncio.sleep(0.2)
+        ran = await asyncio.to_thread(roost_, "drain", "B3", "--json", *cluster.options())
+        assert (ran.code, ran.json["may_stop"], ran.json["clients"]) == (0, True, 0)
         assert cluster.placed()["B3"] == 0
+        ran = await asyncio.to_thread(roost_, "drain", "B3", "--cancel", *cluster.options())
+        assert (ran.code, ran.out) == (0, "B3: it takes clients again\n")
         assert cluster.placed().total() == SUBSCRIBERS
 
     run(scenario)

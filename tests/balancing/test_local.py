@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
@@ -151,3 +156,29 @@ def test_an_operator_sees_what_a_broker_knows() -> None:
     said = answer.answers["balancing"]
     assert (said["role"], said["cluster"], said["status"]) == ("edge-broker", "B0", "OK")
     assert said["known"] == {"B2": "OK", "B3": "OK"}
+
+
+SAME = """
+from tests.balancing.clusters import Clusters, cluster
+world = Clusters.of(cluster())
+world.run(40)
+for noted in world.decisions:
+    print(noted.at, noted.broker, noted.decision)
+"""
+
+
+def test_the_same_run_is_the_same_under_another_hash_seed() -> None:
+    root = Path(__file__).parents[2]
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", SAME],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": f"{root / 'src'}:{root}"},
+            cwd=root,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert said[0] == said[1]
+    assert "'offload'" in said[0]

@@ -41,7 +41,7 @@ from roost.balancing.mediation import (
     OffloadSession,
     indices_dict,
 )
-from roost.balancing.offload import choose
+from roost.balancing.offload import SubscriptionPoset, choose
 from roost.balancing.peer import Peer
 from roost.balancing.pie import Pie, PieSource, PieTable
 from roost.balancing.reach import futile_actions
@@ -87,6 +87,7 @@ class Edge:
         self._post = post
         self._own_load = OwnLoad(config)
         self._back_off = BackOff(config)
+        self._poset = SubscriptionPoset()  # of the candidates here, from one offload to the next
         self._source = PieSource(config, config.local_pie_period_s)
         self._status = Status.OK
         self._ended_at: float | None = None  # the last session, as long as its effects are awaited
@@ -301,6 +302,7 @@ class Edge:
             spectrum,
             self._config,
             is_overloaded=session.is_overloaded,
+            poset=self._poset,
         )
 
     def offloaded(self, session: OffloadSession, offload: Offload | None, now: float) -> None:
