@@ -16,12 +16,13 @@ from roost.balancing.control import (
     Withdrawn,
     read_control,
 )
+from roost.balancing.mediation import REPLY_S
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.messages import Publication
 from roost.language import Event
 from roost.simulation import statements as st
 from roost.simulation.addresses import address_of
-from tests.balancing.clusters import SUBSCRIBERS, SYMBOLS, Clusters, cluster, judged
+from tests.balancing.clusters import HURRIED, SUBSCRIBERS, SYMBOLS, Clusters, cluster, judged
 
 STEP_S = 0.002
 LATEST_S = 60.0
@@ -80,7 +81,8 @@ def test_a_crash_in_any_step_leaves_everybody_attached_exactly_once(
     world._crash(st.CrashBroker(at=time, broker=broker, keep_store=durability))
     world.run(time + 3.0)
     world._restart(st.RestartBroker(at=time + 3.0, broker=broker))
-    world.run(time + 40.0)
+    # As long as all of them may take to move, one after the other, and a reply.
+    world.run(time + 3.0 + SUBSCRIBERS * HURRIED.migration_timeout_s + REPLY_S)
     assert world.placed().total() == SUBSCRIBERS + len(SYMBOLS)
     # Whatever broke off, balancing goes on.
     assert world.placed()["B1"] < SUBSCRIBERS / 2
