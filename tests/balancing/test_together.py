@@ -92,6 +92,18 @@ def test_objections() -> None:
     assert "is a cluster-head" in edge.objection_to(move(subscriber, "B0"), 30.0)
     assert edge.objection_to(move(subscriber, "B2"), 30.0) == ""
     assert "is an edge-broker" in head.objection_to(move("PAAA", "B1"), 30.0)
+
+    def rewire(link: str, to: str) -> Proposal:
+        return Proposal("overlay", "rewiring", "rewire", (link,), to)
+
+    # Of B0, with its edge-brokers B1, B2 and B3, whose links are theirs by their role.
+    assert head.objection_to(rewire("B0 - B1", "B9"), 30.0) == (
+        "B1 is an edge-broker, and has one link"
+    )
+    assert head.objection_to(rewire("B0 - B9", "B2"), 30.0) == (
+        "B2 is an edge-broker, and has one link"
+    )
+    assert head.objection_to(rewire("B0 - B8", "B9"), 30.0) == ""
     pie = replace(world.edge("B1").table._latest["B2"][0], status=Status.NOT_AVAILABLE)
     world.edge("B1").table.heard(pie, 30.0)
     assert edge.objection_to(move(subscriber, "B2"), 30.0) == "B2 is overloaded"

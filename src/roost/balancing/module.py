@@ -42,13 +42,13 @@ from roost.balancing.pie import GLOBAL_PIE, LOCAL_PIE, pie_of
 from roost.balancing.press import WATCH
 from roost.balancing.settings import BalancingConfig
 from roost.balancing.states import Status
+from roost.broker.arbiter import Proposal, link_between
 from roost.broker.messages import Publication
 from roost.broker.module import Module, Surroundings, Visit
 from roost.errors import UserError
 from roost.language import Advertisement, Subscription
 
 if TYPE_CHECKING:
-    from roost.broker.arbiter import Proposal
     from roost.broker.events import LoadIndices
     from roost.broker.names import Address
 
@@ -227,8 +227,16 @@ class Balancing(Module):
         self._edge.mediator.left(client, moved=False)
 
     def objection_to(self, proposal: Proposal, now: float) -> str:
-        """To what others want: nobody goes where its role would send it away, or where it is too much."""
+        """To what others want: nobody goes where its role would send it away, or where it is too much.
+
+        Nor does a link move that makes a broker an edge-broker, or that would make it none.
+        """
         there = proposal.choice
+        if proposal.kind == "rewire":
+            links = {link_between(self._around.broker, edge): edge for edge in self._peer.edges}
+            ends = [links[subject] for subject in proposal.subjects if subject in links]
+            edge = next(iter(ends), there if there in self._peer.edges else "")
+            return f"{edge} is an edge-broker, and has one link" if edge else ""
         known = self._head.brokers if self._role is Role.HEAD else self._edge.table
         entry = known.get(there, now)
         if entry is not None and entry.status is Status.NOT_AVAILABLE:
