@@ -17,6 +17,8 @@ from roost.pictures.svg import BLUE, INK, ORANGE, VERMILION, document, escaped, 
 WIDTH, HEIGHT = 620.0, 380.0
 LEFT, RIGHT, TOP = 66.0, 16.0, 34.0
 BELOW = 52.0  # ticks and the name of the axis
+BESIDE = 36.0  # the name of the other axis, and gaps on both sides of its ticks
+INSET = 12.0  # between the frame and the first and last points
 LEGEND_ROW = 20.0
 LETTER = 6.6  # about the width of one, at the size of the legend
 COLOURS = ("#000000", BLUE, VERMILION, "#009E73", "#CC79A7", ORANGE, "#56B4E9", "#7A5C00")
@@ -83,10 +85,12 @@ def _scales(chart: Chart, series: Sequence[Series]) -> tuple[_Scale, _Scale]:
     ys = [y for line in series for _, y in line.points]
     low, high = min(0.0, *ys), max(0.0, *ys)
     step = _step(high - low)
-    across = _Scale(min(xs), max(xs), LEFT + 12, WIDTH - RIGHT - 12, chart.doubling)
     up = _Scale(
         math.floor(low / step) * step, math.ceil(high / step) * step, HEIGHT - BELOW, TOP + 6
     )
+    longest = max(len(number(tick)) for tick in _ticks(up.low, up.high))
+    left = max(LEFT, BESIDE + LETTER * longest)
+    across = _Scale(min(xs), max(xs), left + INSET, WIDTH - RIGHT - INSET, chart.doubling)
     return across, up
 
 
@@ -106,21 +110,21 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _axes(chart: Chart, series: Sequence[Series], across: _Scale, up: _Scale) -> Iterator[str]:
-    bottom = up.start
+    bottom, left = up.start, across.start - INSET
     for tick in _ticks(up.low, up.high):
         y = up.at(tick)
-        yield f'<line x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{y:.1f}" y2="{y:.1f}" stroke="{GRID}"/>'
-        yield text(LEFT - 8, y + 4, number(tick), anchor="end")
+        yield f'<line x1="{left:g}" x2="{WIDTH - RIGHT:g}" y1="{y:.1f}" y2="{y:.1f}" stroke="{GRID}"/>'
+        yield text(left - 8, y + 4, number(tick), anchor="end")
     xs = sorted({x for line in series for x, _ in line.points})
     for tick in xs if chart.doubling else _ticks(across.low, across.high):
         x = across.at(tick)
         yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{bottom:g}" y2="{bottom + 4:g}" stroke="{INK}"/>'
         yield text(x, bottom + 18, number(tick), anchor="middle")
     yield (
-        f'<line x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{bottom:g}" y2="{bottom:g}"'
+        f'<line x1="{left:g}" x2="{WIDTH - RIGHT:g}" y1="{bottom:g}" y2="{bottom:g}"'
         f' stroke="{INK}"/>'
     )
-    yield text((LEFT + WIDTH - RIGHT) / 2, bottom + 38, chart.x, anchor="middle")
+    yield text((left + WIDTH - RIGHT) / 2, bottom + 38, chart.x, anchor="middle")
     y = (up.start + up.end) / 2
     yield (
         f'<text transform="translate(16 {y:g}) rotate(-90)" text-anchor="middle" fill="{INK}">'
