@@ -80,7 +80,7 @@ def test_a_crash_in_any_step_leaves_everybody_attached_exactly_once(
     world._crash(st.CrashBroker(at=time, broker=broker, keep_store=durability))
     world.run(time + 3.0)
     world._restart(st.RestartBroker(at=time + 3.0, broker=broker))
-    world.run(time + 40.0)
+    world.run(time + 55.0)  # 40 clients are waited for as many seconds
     assert world.placed().total() == SUBSCRIBERS + len(SYMBOLS)
     # Whatever broke off, balancing goes on.
     assert world.placed()["B1"] < SUBSCRIBERS / 2
