@@ -141,7 +141,7 @@ def test_fitted_costs_are_found(
     ]
     last = samples[-1]
     report = learned(FITTED, samples).report(last)
-    # To an eighth of what it takes to get 50 publications, with 1,000 subscriptions, and to send 250 messages.
+    # To an eighth of what 50 publications, for 1,000 subscriptions, and 250 messages take.
     usual = idle + 50 * (publication_s + subscription_s * 1_000) + delivery_s * 250
     assert report.matching_slope_s * 50_000 == pytest.approx(subscription_s * 50_000, abs=usual / 8)
     assert report.delivery_s * 250 == pytest.approx(delivery_s * 250, abs=usual / 8)

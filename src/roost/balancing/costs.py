@@ -17,8 +17,8 @@ Three ways to know what a subscription adds to the matching delay (`Rules.costs`
                    proportional.
 
 A fit says whether it is *sure*: whether what each cost makes of the work, as it usually was, is known to a
-quarter of it. That of a broker that was always idle is not: all that it does is shared by the few publications
-that it has seen. Whoever asks it takes his own costs for it (`estimation.like`).
+quarter of it. That of a broker that was always idle is not: all that it does is shared by the few
+publications that it has seen. Whoever asks it takes his own costs for it (`estimation.like`).
 """
 
 from __future__ import annotations
