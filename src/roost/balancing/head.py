@@ -37,13 +37,13 @@ from roost.balancing.control import (
     Post,
     said,
 )
-from roost.balancing.detection import Overload, PieEntry, detect_global, overload_of
+from roost.balancing.detection import PieEntry, detect_global
 from roost.balancing.draws import Draws
-from roost.balancing.indices import BrokerIndices, indices_of, mean_of, smoothed
+from roost.balancing.indices import mean_of
 from roost.balancing.mediation import REPLY_S
 from roost.balancing.peer import Peer
 from roost.balancing.pie import GLOBAL_PIE, LOCAL_PIE, Pie, PieRecord, PieSource, PieTable
-from roost.balancing.publishers import PublisherMove, PublisherTraffic, choose_publishers
+from roost.balancing.publishers import PublisherRelief
 from roost.balancing.settings import BalancingConfig
 from roost.balancing.states import Status
 from roost.language import Subscription
@@ -95,14 +95,13 @@ class Head:
         self.clusters = PieTable(config, config.global_pie_period_s)
         self.session: GlobalSession | None = None
         self._via: tuple[str, ...] = ()
-        self.traffic: PublisherTraffic | None = None
-        self._smooth: BrokerIndices | None = None
+        self.relief: PublisherRelief | None = None
 
     # --- beginning and end ----------------------------------------------------------------------------
 
     def begin(self, now: float) -> None:
         around, config = self._around, self._config
-        self.traffic, self._smooth = PublisherTraffic(now), None
+        self.relief = PublisherRelief(around, config, self._peer, now)
         around.subscribe(OWN, local_pies(around.broker))
         self.clusters_changed()
         period_s = config.global_pie_period_s
@@ -112,7 +111,7 @@ class Head:
     def end(self, now: float) -> None:
         """It is no head any more."""
         self._list = []
-        self.traffic = None
+        self.relief = None
         self.over("it is no cluster-head any more", now)
         for name in (OWN, VIA):
             self._around.unsubscribe(name)
@@ -226,47 +225,6 @@ class Head:
         )
         self._list = [each.broker for each in found.actions if each.broker != besides]
         self._ask_next(now)
-
-    # --- the head itself (`publishers`) ---------------------------------------------------------------
-
-    def _relieve(self, now: float) -> None:
-        """If the head is overloaded, have publishers go to where their events go."""
-        around, load = self._around, self._around.load
-        if load is None or self.traffic is None:
-            return
-        self._smooth = own = smoothed(self._smooth, indices_of(load), self._config.smoothing)
-        overload = overload_of(own, self._config)
-        if overload is None or not load.input_rate:
-            self.traffic.begin_anew(now)
-            return
-        published, seconds = self.traffic.so_far(now)
-        # What one event less a second takes off the ratio that is too high.
-        each = overload.ratio / load.input_rate
-        excess_per_s = (overload.ratio - self._config.overload_low) / each
-        movable = around.movable()
-        able = {client: of for client, of in published.items() if client in movable}
-        moves = choose_publishers(able, seconds, self._peer.heads, excess_per_s)
-        for move in moves:
-            self._send_publisher(move, overload)
-        if moves:  # else it is looked at for longer
-            self.traffic.begin_anew(now)
-
-    def _send_publisher(self, move: PublisherMove, overload: Overload) -> None:
-        around = self._around
-        address = around.address_of(move.head)
-        if address is None:
-            return
-        cause = around.propose(
-            "overload",
-            "publisher",
-            move.client,
-            move.head,
-            subjects=(move.client,),
-            evidence={"resource": overload.resource, "ratio": overload.ratio},
-            predicted={"relief_per_s": move.relief_per_s},
-        )
-        if cause is not None:
-            around.redirect(move.client, address, cause)
 
     # --- mediation ------------------------------------------------------------------------------------
 
@@ -435,7 +393,8 @@ class Head:
             self._around.set_timer(PERIOD, self._config.global_pie_period_s)
             self._tick(now)
         elif name == DETECT:
-            self._relieve(now)
+            if self.relief is not None:
+                self.relief.look(now)
             self.detect(now)
         elif name == ASKING:
             if self.session is not None and self.session.stage == "asking":

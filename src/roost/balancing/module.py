@@ -126,8 +126,8 @@ class Balancing(Module):
         self._edge.sampled(load, now)
 
     def routed(self, visit: Visit, now: float) -> None:
-        if self._head.traffic is not None:
-            self._head.traffic.routed(visit)
+        if self._head.relief is not None:
+            self._head.relief.traffic.routed(visit)
         self._edge.mediator.routed(visit, now)
 
     def heard(self, publication: Publication, subscriptions: Sequence[str], now: float) -> None:

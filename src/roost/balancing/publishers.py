@@ -19,8 +19,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from roost.balancing.detection import Overload, overload_of
+from roost.balancing.indices import BrokerIndices, indices_of, smoothed
+from roost.balancing.peer import Peer
+from roost.balancing.settings import BalancingConfig
+
 if TYPE_CHECKING:
-    from roost.broker.module import Visit
+    from roost.broker.module import Surroundings, Visit
 
 # N gets all of a publisher's events, but for so many.
 STRAY_SHARE = 0.02
@@ -100,3 +105,55 @@ def choose_publishers(
             break
         chosen.append(move)
     return chosen
+
+
+class PublisherRelief:
+    """What a cluster-head does about its own overload."""
+
+    def __init__(
+        self, around: Surroundings, config: BalancingConfig, peer: Peer, now: float
+    ) -> None:
+        self._around = around
+        self._config = config
+        self._peer = peer
+        self._smooth: BrokerIndices | None = None
+        self.traffic = PublisherTraffic(now)
+
+    def look(self, now: float) -> None:
+        """If the head is overloaded, have publishers go to where their events go."""
+        around, load = self._around, self._around.load
+        if load is None:
+            return
+        self._smooth = own = smoothed(self._smooth, indices_of(load), self._config.smoothing)
+        overload = overload_of(own, self._config)
+        if overload is None or not load.input_rate:
+            self.traffic.begin_anew(now)
+            return
+        published, seconds = self.traffic.so_far(now)
+        # What one event less a second takes off the ratio that is too high.
+        each = overload.ratio / load.input_rate
+        excess_per_s = (overload.ratio - self._config.overload_low) / each
+        movable = around.movable()
+        able = {client: of for client, of in published.items() if client in movable}
+        moves = choose_publishers(able, seconds, self._peer.heads, excess_per_s)
+        for move in moves:
+            self._send(move, overload)
+        if moves:  # else it is looked at for longer
+            self.traffic.begin_anew(now)
+
+    def _send(self, move: PublisherMove, overload: Overload) -> None:
+        around = self._around
+        address = around.address_of(move.head)
+        if address is None:
+            return
+        cause = around.propose(
+            "overload",
+            "publisher",
+            move.client,
+            move.head,
+            subjects=(move.client,),
+            evidence={"resource": overload.resource, "ratio": overload.ratio},
+            predicted={"relief_per_s": move.relief_per_s},
+        )
+        if cause is not None:
+            around.redirect(move.client, address, cause)
