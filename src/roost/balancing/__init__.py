@@ -22,6 +22,7 @@ Protocols, which gather the statistics and carry the choice out: `Balancing` (`m
 | `pie` | what brokers and clusters tell each other of their load |
 | `edge`, `head` | what an edge-broker does, and what a cluster-head does |
 | `mediation`, `control` | sessions of two brokers, and what they say |
+| `publishers` | publishers that leave an overloaded cluster-head |
 | `press` | which publications go to whom, sampled |
 | `drain` | a broker that is emptied |
 """

@@ -43,6 +43,7 @@ from roost.balancing.indices import mean_of
 from roost.balancing.mediation import REPLY_S
 from roost.balancing.peer import Peer
 from roost.balancing.pie import GLOBAL_PIE, LOCAL_PIE, Pie, PieRecord, PieSource, PieTable
+from roost.balancing.publishers import PublisherRelief
 from roost.balancing.settings import BalancingConfig
 from roost.balancing.states import Status
 from roost.language import Subscription
@@ -94,11 +95,13 @@ class Head:
         self.clusters = PieTable(config, config.global_pie_period_s)
         self.session: GlobalSession | None = None
         self._via: tuple[str, ...] = ()
+        self.relief: PublisherRelief | None = None
 
     # --- beginning and end ----------------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def begin(self, now: float) -> None:
         around, config = self._around, self._config
+        self.relief = PublisherRelief(around, config, self._peer, now)
         around.subscribe(OWN, local_pies(around.broker))
         self.clusters_changed()
         period_s = config.global_pie_period_s
@@ -108,6 +111,7 @@ class Head:
     def end(self, now: float) -> None:
         """It is no head any more."""
         self._list = []
+        self.relief = None
         self.over("it is no cluster-head any more", now)
         for name in (OWN, VIA):
             self._around.unsubscribe(name)
@@ -389,6 +393,8 @@ class Head:
             self._around.set_timer(PERIOD, self._config.global_pie_period_s)
             self._tick(now)
         elif name == DETECT:
+            if self.relief is not None:
+                self.relief.look(now)
             self.detect(now)
         elif name == ASKING:
             if self.session is not None and self.session.stage == "asking":

@@ -104,7 +104,7 @@ class Balancing(Module):
         if peer.role is Role.HEAD:
             offer = said(GLOBAL_PIE, via=self._around.broker)
             self._around.advertise(PIES, Advertisement([offer]))
-            self._head.begin()
+            self._head.begin(now)
         elif peer.role is Role.EDGE:
             offer = said(LOCAL_PIE, clusterID=peer.cluster)
             self._around.advertise(PIES, Advertisement([offer]))
@@ -126,6 +126,8 @@ class Balancing(Module):
         self._edge.sampled(load, now)
 
     def routed(self, visit: Visit, now: float) -> None:
+        if self._head.relief is not None:
+            self._head.relief.traffic.routed(visit)
         self._edge.mediator.routed(visit, now)
 
     def heard(self, publication: Publication, subscriptions: Sequence[str], now: float) -> None:
