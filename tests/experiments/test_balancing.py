@@ -92,7 +92,7 @@ def test_the_widest_difference_counts_over_its_threshold() -> None:
 
 def test_figures_of_a_run_at_rest() -> None:
     found = figures(tables({"B1": 0.5, "B2": 0.44}), COURSE, CONFIG)
-    assert (found["converged_s"], found["reconverged_s"]) == (10.0, 10.0)
+    assert (found["converged_s"], found["reconverged_s"]) == (110.0, 10.0)
     assert found["output_utilisation_deviation"] == pytest.approx(0.03)
     assert found["input_utilisation_deviation"] == 0.0
     # A quote that is published, received and delivered thrice; and a tenth of a message.

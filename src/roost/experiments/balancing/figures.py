@@ -1,7 +1,7 @@
 """What the graphs of 001 section 5.2 show, from the trace of a run.
 
     converged_s                from when on all edge-brokers were within the local thresholds of each other,
-                               in all three indices, for 120 s at least
+                               in all three indices, for 120 s at least, after all had joined
     reconverged_s              the same after publishers have changed their rates, in seconds after that
     ..._deviation              standard deviation over the edge-brokers, mean over the steady periods
     overhead                   of all messages and deliveries, those that are no quotes, in %;
@@ -62,7 +62,7 @@ class Course(NamedTuple):
 def figures(tables: Tables, course: Course, config: BalancingConfig) -> dict[str, float]:
     """All of them."""
     apart = differences(tables, course.edges, config)
-    converged = first_held(tables.loads.times, apart, 0.0, course.change_s)
+    converged = first_held(tables.loads.times, apart, course.joined_s, course.change_s)
     again = first_held(tables.loads.times, apart, course.change_s, course.end_s)
     found = {
         "converged_s": converged,
