@@ -1,0 +1,92 @@
+"""The best division of messages, against cases that are known and against every division there is."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from roost.language import Event, parse_subscription
+from roost.partition.attributes import choose_dimensions
+from roost.partition.dimensions import Dimension
+from roost.partition.fluid import divided, normalised_deviation, optimum
+
+
+def test_equal_matchers_share_equally() -> None:
+    matchers = np.array([[0, 1]] * 10)
+    found = optimum(matchers, np.ones((10, 2)), 2)
+    assert found.work_at_least <= 5.0 <= found.work_at_most
+    assert found.gap <= 0.01
+
+
+def test_a_faster_one_gets_more() -> None:
+    """All on 0 takes 1 each, on 1 takes 3: 3 of 4 go to 0."""
+    found = optimum(np.array([[0, 1]] * 100), np.array([[1.0, 3.0]] * 100), 2)
+    assert found.work_at_most == pytest.approx(75.0, rel=0.011)
+
+
+def test_who_has_one_candidate_goes_there() -> None:
+    works = np.array([[1.0, np.inf]] * 6 + [[1.0, 1.0]] * 6)
+    found = optimum(np.array([[0, 1]] * 12), works, 2)
+    assert found.work_at_most == pytest.approx(6.0, rel=0.011)
+    assert optimum(np.empty((0, 1), np.int64), np.empty((0, 1)), 3).work_at_most == 0.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_division_is_better(seed: int) -> None:
+    """Every whole division of few messages is at least the bound."""
+    rng = np.random.default_rng(seed)
+    matchers = np.array([rng.permutation(3)[:2] for _ in range(9)])
+    works = rng.uniform(0.1, 2.0, (9, 2))
+    found = optimum(matchers, works, 3)
+    best = min(
+        divided(np.array(choice), matchers, works, 3).max() for choice in product((0, 1), repeat=9)
+    )
+    assert found.work_at_least <= best
+    assert found.work_at_least <= found.work_at_most <= found.work_at_least * 1.011
+
+
+def test_the_deviation_is_normalised() -> None:
+    assert normalised_deviation([2.0, 2.0]) == 0.0
+    assert normalised_deviation([1.0, 3.0]) == pytest.approx(0.5)
+
+
+# --- which attributes are worth a dimension (VI) ----------------------------------------------------
+
+
+def test_attributes_that_tell_subscriptions_apart_are_chosen() -> None:
+    """`narrow` cuts the space, `wide` does not, `rare` is asked for by few."""
+    rng = np.random.default_rng(1)
+    texts = []
+    for n in range(200):
+        at = rng.uniform(0, 90)
+        text = (
+            f"narrow >= {at:.3f} and narrow < {at + 10:.3f} and wide >= {at / 50:.3f} and wide < 99"
+        )
+        texts.append(text + (" and rare = 1" if n % 20 == 0 else ""))
+    wanted = [parse_subscription(text) for text in texts]
+    events = [
+        Event({"narrow": rng.uniform(0, 100), "wide": rng.uniform(0, 100), "rare": 1})
+        for _ in range(100)
+    ]
+    found = choose_dimensions(wanted, events, most=1, matchers=10)
+    assert [d.attribute for d in found.dimensions] == ["narrow"]
+    assert found.searched < 0.3
+    assert found.changed
+    more = choose_dimensions(wanted, events, most=3, matchers=10)
+    assert more.dimensions[0].attribute == "narrow"
+    assert [s for _, s in more.steps] == sorted((s for _, s in more.steps), reverse=True)
+
+
+def test_dimensions_stay_unless_it_pays() -> None:
+    wanted = [parse_subscription(f"x = {n} and y = {n}") for n in range(50)]
+    events = [Event({"x": n, "y": n}) for n in range(50)]
+    present = [Dimension("y", 0, 49)]
+    same = choose_dimensions(wanted, events, most=1, matchers=5, present=present)
+    assert not same.changed
+    assert same.dimensions == tuple(present)
+    useless = [Dimension("z", 0, 1)]
+    other = choose_dimensions(wanted, events, most=1, matchers=5, present=useless)
+    assert other.changed
+    assert other.before == 1.0
