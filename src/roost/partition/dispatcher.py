@@ -118,6 +118,7 @@ class Dispatcher(Station):
 
     def restored(self, records: Mapping[StoreKey, Any]) -> None:
         self.shares.epoch = f"{self.identity.in_this_life}.{self.identity.life}"
+        self.holding.life = self.shares.epoch
         self._random = Random(self.shares.epoch)
         table = records.get(("table",))
         self.steward.table = (

@@ -33,7 +33,7 @@ class Held:
         self.publication = publication
         self.point = point
         self.source = source
-        self.request = 0
+        self.request = ""
         self.asked = ""  # the matcher
         self.tried: dict[Option, None] = {}
         self.found: dict[str, tuple[str, ...]] | None = None
@@ -42,9 +42,10 @@ class Held:
 class Holding:
     """All of one dispatcher."""
 
-    def __init__(self) -> None:
+    def __init__(self, life: str = "") -> None:
+        self.life = life
         self._publishers: dict[str, deque[Held]] = {}
-        self._requests: dict[int, Held] = {}
+        self._requests: dict[str, Held] = {}
         self._number = 0
         self._request = 0
         self._numbers: dict[int, None] = {}  # of all that are held, in order
@@ -63,16 +64,16 @@ class Holding:
         self._numbers[held.number] = None
         return held
 
-    def asking(self, held: Held, option: Option) -> int:
-        """Somebody is asked: the number of the request."""
+    def asking(self, held: Held, option: Option) -> str:
+        """Somebody is asked: the name of the request, which no other has, in no other life."""
         self._request += 1
-        held.request = self._request
+        held.request = f"{self._request}@{self.life}"
         held.asked = option.matcher
         held.tried[option] = None
         self._requests[held.request] = held
         return held.request
 
-    def answered(self, request: int) -> Held | None:
+    def answered(self, request: str) -> Held | None:
         """An answer has come; None: nobody waits for it any more."""
         held = self._requests.pop(request, None)
         if held is not None:

@@ -55,7 +55,7 @@ class Fill(Struct, frozen=True, array_like=True, tag="fill"):
 
 
 class Ask(Struct, frozen=True, array_like=True, tag="ask"):
-    request: int
+    request: str
     key: SetKey
     point: Point
     attributes: dict[str, Value]
@@ -63,12 +63,12 @@ class Ask(Struct, frozen=True, array_like=True, tag="ask"):
 
 
 class Found(Struct, frozen=True, array_like=True, tag="found"):
-    request: int
+    request: str
     matches: dict[str, tuple[str, ...]]  # the dispatcher of its client -> ids
 
 
 class Bounced(Struct, frozen=True, array_like=True, tag="bounced"):
-    request: int
+    request: str
     reason: str
 
 

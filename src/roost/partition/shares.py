@@ -65,8 +65,8 @@ class Shares:
         for matcher, share in self.shares.items():
             if share.promised is not None and share.number < self.number:
                 added = [i for i in changed if self._concerns(i, share.promised)]
-                # One that was told before and is not any more, or not as it was.
-                removed = [i for i in changed if i in share.told]
+                # One that is said again takes the place of what it was: at no moment is there none.
+                removed = [i for i in changed if i in share.told and i not in added]
                 self._tell(matcher, share, added, removed)
 
     def begin(self, matcher: str, life: str, regions: tuple[Region, ...]) -> None:

@@ -41,6 +41,8 @@ from roost.simulation.faults import SHORTEST_S, Faults, merged, stage_of
 from roost.simulation.optimisers import Modules, modules_of
 from roost.simulation.run import Checks, check, rest, run
 from roost.simulation.scenario_settings import EDGES, MOVES, REWIRINGS, settings_of
+from roost.simulation.service_scenario import PROFILE as PARTITION
+from roost.simulation.service_scenario import ServiceScenario
 from roost.simulation.settings import settings_changed
 from roost.simulation.words import Words
 from roost.simulation.workload_file import write_workload
@@ -563,6 +565,11 @@ class Scenario:
         return f"{prefix}{self._names}"
 
 
+def scenario_of(seed: int, profile: str) -> Scenario | ServiceScenario:
+    """What a seed makes in a profile."""
+    return ServiceScenario(seed) if profile == PARTITION else Scenario(seed, profile)
+
+
 def fuzz(
     seed: int,
     profile: str = "all",
@@ -570,12 +577,12 @@ def fuzz(
     *,
     modules: Modules | None = None,
     routing: str | None = None,
-) -> tuple[Scenario, World, Checks]:
+) -> tuple[Scenario | ServiceScenario, World, Checks]:
     """Run the scenario of a seed to its end, let it come to rest, and judge.
 
     `modules` come on top of those of the scenario, and `routing` in place of its own.
     """
-    scenario = Scenario(seed, profile)
+    scenario = scenario_of(seed, profile)
     settings = scenario.settings
     if routing is not None:
         settings = msgspec.structs.replace(settings, routing=routing)
