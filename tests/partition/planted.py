@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from roost.broker.hops import Link
 from roost.partition import notes
 from roost.partition.dispatcher import Dispatcher
@@ -46,8 +48,7 @@ class TakesAnyAnswer(Matcher):
     """It answers whatever it is asked, with what it happens to know."""
 
     def _ask(self, link: Link, ask: notes.Ask) -> None:
-        self.wards.objection_to = lambda _: ""  # type: ignore[method-assign]
-        super()._ask(link, ask)
+        super()._ask(link, structs.replace(ask, needs={}))
 
 
 class LetsGoAtOnce(Dispatcher):

@@ -1,9 +1,10 @@
 """Random scenarios of a partitioned service (004): whatever the seed, every promise has to hold.
 
-The profile *partition* of `roost sim fuzz`. A small service of dispatchers and matchers, all linked with each other.
-While events are published all the time, matchers join, leave and are gone without a word, machines crash, links are
-cut, silent and slow, the network is partitioned, stores are full; and clients come and go, subscribe, move from
-dispatcher to dispatcher, and vanish. Values are few and small, so that much matches, at the borders of segments too.
+The profile *partition* of `roost sim fuzz`. A small service of dispatchers and matchers, all linked with
+each other. While events are published all the time, matchers join, leave and are gone without a word,
+machines crash, links are cut, silent and slow, the network is partitioned, stores are full; and clients
+come and go, subscribe, move from dispatcher to dispatcher, and vanish. Values are few and small, so that
+much matches, at the borders of segments too.
 """
 
 from __future__ import annotations
@@ -42,9 +43,7 @@ LEAVES_S = 12.0
 class ServiceScenario:
     """What a seed makes. Other machines may take the place of the service's: see `tests/partition`."""
 
-    def __init__(
-        self, seed: int, *, dispatcher: str = DISPATCHER, matcher: str = MATCHER
-    ) -> None:
+    def __init__(self, seed: int, *, dispatcher: str = DISPATCHER, matcher: str = MATCHER) -> None:
         self.random = r = random.Random(f"{seed}/{PROFILE}")
         self.seed = seed
         self.profile = PROFILE
@@ -198,9 +197,7 @@ class ServiceScenario:
             subscriber, name = self.random.choice(list(self._subscribers)), self._name("s")
             self._subscribers[subscriber].append(name)
             what = self._words.subscription()
-            self._say(
-                st.Subscribe(at=at, subscriber=subscriber, name=name, subscription=what)
-            )
+            self._say(st.Subscribe(at=at, subscriber=subscriber, name=name, subscription=what))
             # It settles in a moment; what is published then has to come.
             for gap in (0.05, 0.1, 0.2, 0.4):
                 self._burst(round(at + gap, 3))
@@ -221,9 +218,7 @@ class ServiceScenario:
             name = self.random.choice(idle)
             self._publishers.remove(name)
             for _ in range(3):
-                self._say(
-                    st.Publish(at=at, publisher=name, event=self._event())
-                )
+                self._say(st.Publish(at=at, publisher=name, event=self._event()))
             self._say(st.RemovePublisher(at=at, publisher=name))
         elif self._subscribers:
             name = self.random.choice(list(self._subscribers))

@@ -60,7 +60,9 @@ Examples:
 """
 
 ProfileName = Literal["none", "network", "crash", "all", "edges", "rewirings"]
-FuzzProfileName = Literal["none", "network", "crash", "all", "edges", "moves", "rewirings", "partition"]
+FuzzProfileName = Literal[
+    "none", "network", "crash", "all", "edges", "moves", "rewirings", "partition"
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of all that the workload leaves open.")]
 Stories = Annotated[
