@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from roost.partition.naming import DISPATCHER, MATCHER
 from roost.simulation.fuzz import fuzz, scenario_of
 from roost.simulation.run import Checks, check, rest
-from roost.simulation.service_scenario import DISPATCHER, MATCHER, ServiceScenario
+from roost.simulation.service_scenario import ServiceScenario
 from roost.simulation.workload_file import parse_workload
 from roost.simulation.world import World
 

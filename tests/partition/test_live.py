@@ -1,4 +1,4 @@
-"""The service on sockets, with stores: clients of the client library, unchanged; servers stop and come back."""
+"""The service on sockets, with stores: clients are unchanged, and servers stop and come back."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 
 from roost.client import connect
+from roost.partition.naming import DISPATCHER, MATCHER
 from roost.runtime.config import check_config
 from roost.runtime.server import BrokerServer
 from roost.runtime.tables import AdminTable, BrokerTable, LinksTable, ServerConfig
-from tests.partition.worlds import DISPATCHER, MATCHER
 
 FRONTS = ("D0", "D1")
 BACKS = ("M0", "M1")

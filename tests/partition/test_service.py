@@ -9,8 +9,8 @@ import pytest
 from roost.broker.config import BrokerConfig
 from roost.broker.machines import kind_of
 from roost.errors import UserError
+from roost.partition.naming import DISPATCHER
 from tests.partition.worlds import (
-    DISPATCHER,
     dispatcher_of,
     joining,
     matcher_of,

@@ -8,13 +8,12 @@ from typing import cast
 
 from roost.partition.dispatcher import Dispatcher
 from roost.partition.matcher import Matcher
+from roost.partition.naming import DISPATCHER, MATCHER
 from roost.simulation.faults import with_faults
 from roost.simulation.run import Checks, verdict
 from roost.simulation.workload_file import parse_workload
 from roost.simulation.world import World
 
-DISPATCHER = "roost.partition.dispatcher:Dispatcher"
-MATCHER = "roost.partition.matcher:Matcher"
 DURABLE = ("durability on", "commit_ms 2", "asking on", "ack_delay_s 0")
 
 

@@ -49,7 +49,7 @@ from roost.partition.handover import JOINS, first_table
 from roost.partition.holding import Held, Holding
 from roost.partition.matcher import NAME
 from roost.partition.segments import Option, SegmentTable, options, regions_of, spare_options
-from roost.partition.settings import DispatcherSettings
+from roost.partition.settings import DispatcherSettings, parse_dimensions
 from roost.partition.shares import Shares
 from roost.partition.sights import Sights
 from roost.partition.steward import Steward
@@ -73,7 +73,7 @@ class Dispatcher(Station):
             raise UserError(f"policy {settings.policy!r}; expected one of {', '.join(POLICIES)}")
         if settings.join not in JOINS:
             raise UserError(f"join {settings.join!r}; expected one of {', '.join(JOINS)}")
-        self._dimensions = settings.parsed_dimensions()
+        self._dimensions = parse_dimensions(settings.dimensions)
         self.shares = Shares(self._dimensions, self._fill)
         super().__init__(config, modules, settings)
         me = self.identity.name

@@ -38,20 +38,6 @@ class DispatcherSettings(PartitionSettings, frozen=True, kw_only=True):
     def matcher_names(self) -> list[str]:
         return [name for name in self.matchers.split(",") if name]
 
-    def parsed_dimensions(self) -> list[Dimension]:
-        """UserError says what is wrong with them."""
-        found = []
-        for text in self.dimensions.split(","):
-            name, *bounds = text.split(":")
-            try:
-                low, high = (float(bound) for bound in bounds)
-            except ValueError:
-                raise UserError(f"dimension {text!r}; expected NAME:LOW:HIGH") from None
-            if not (name and low < high):
-                raise UserError(f"dimension {text!r}; expected a name, and LOW below HIGH")
-            found.append(Dimension(name, low, high))
-        return found
-
 
 class MatcherSettings(PartitionSettings, frozen=True, kw_only=True):
     """What a matcher is told."""
@@ -62,3 +48,18 @@ class MatcherSettings(PartitionSettings, frozen=True, kw_only=True):
     entry_s: float = 0.0
     window_s: float = 5.0  # w of 004 section III.B
     model: str = "normal"  # of the intervals between heartbeats; see `accrual`
+
+
+def parse_dimensions(texts: str) -> list[Dimension]:
+    """From name:low:high, separated by commas; UserError says what is wrong."""
+    found = []
+    for text in texts.split(","):
+        name, *bounds = text.split(":")
+        try:
+            low, high = (float(bound) for bound in bounds)
+        except ValueError:
+            raise UserError(f"dimension {text!r}; expected NAME:LOW:HIGH") from None
+        if not (name and low < high):
+            raise UserError(f"dimension {text!r}; expected a name, and LOW below HIGH")
+        found.append(Dimension(name, low, high))
+    return found

@@ -15,6 +15,7 @@ from itertools import combinations
 import msgspec
 
 from roost.language import Event, Value
+from roost.partition.naming import DISPATCHER, MATCHER
 from roost.simulation import statements as st
 from roost.simulation.faults import SHORTEST_S, Faults, merged, stage_of
 from roost.simulation.settings import Settings, settings_changed
@@ -22,8 +23,6 @@ from roost.simulation.words import ATTRIBUTES, CLASSES, VALUES, Words
 from roost.simulation.workload_file import write_workload
 
 PROFILE = "partition"
-DISPATCHER = "roost.partition.dispatcher:Dispatcher"
-MATCHER = "roost.partition.matcher:Matcher"
 DIMENSIONS = (
     f"a:0:{VALUES - 1}",
     f"b:0:{VALUES - 1}",
