@@ -9,8 +9,11 @@ import pytest
 
 from roost.language import Event, parse_subscription
 from roost.partition.attributes import choose_dimensions
+from roost.partition.capacity import set_sizes
 from roost.partition.dimensions import Dimension
 from roost.partition.fluid import divided, normalised_deviation, optimum
+from roost.partition.handover import first_table
+from tests.partition.bluedove import DIMENSIONS, fluid, subscriptions
 
 
 def test_equal_matchers_share_equally() -> None:
@@ -90,3 +93,34 @@ def test_dimensions_stay_unless_it_pays() -> None:
     other = choose_dimensions(wanted, events, most=1, matchers=5, present=useless)
     assert other.changed
     assert other.before == 1.0
+
+
+# --- what a service can bear (IV) ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("matchers", "over_p2p", "over_replication"),
+    [(5, (4.3, 5.4), (6.0, 7.2)), (20, (5.6, 8.7), (10.0, 12.5))],
+)
+def test_the_best_of_the_papers_workload(
+    matchers: int, over_p2p: tuple[float, float], over_replication: tuple[float, float]
+) -> None:
+    """IV.C, with a cost in proportion to the set: the paper has 3.5 and 4.2 over P2P."""
+    found = fluid(matchers, *subscriptions(10_000))
+    for alone in found.p2p:
+        assert over_p2p[0] < found.best / alone < over_p2p[1]
+    assert over_replication[0] < found.best / found.replicated < over_replication[1]
+    assert found.deviation_best < 0.02
+    assert found.random < found.amount < found.best
+
+
+def test_sets_are_counted_as_the_partition_fills_them() -> None:
+    """The arrays against the definition."""
+    low, high = subscriptions(60)
+    table = first_table(DIMENSIONS, "ABC")
+    sizes = set_sizes(table, low, high)
+    for dimension in range(4):
+        for place in range(3):
+            _, start, end = table.bound(dimension, place)
+            overlapping = (low[:, dimension] < end) & (high[:, dimension] > start)
+            assert sizes[dimension][place] == overlapping.sum()

@@ -24,7 +24,7 @@ def processing_times(
     random = Random(1)
     queues = [5.0, 60.0]
     arrived: list[deque[float]] = [deque(), deque()]
-    reports = [Pace(1, RATE, MU, 5), Pace(1, 0.0, MU, 60)]
+    reports = [Pace(1, RATE, MU, 5, 1 / MU), Pace(1, 0.0, MU, 60, 1 / MU)]
     reported_at, sent = 0.0, [0, 0]
     times, owed = [], 0.0
     for tick in range(int(seconds / STEP_S)):
@@ -33,13 +33,19 @@ def processing_times(
             for here in (0, 1):
                 while arrived[here] and arrived[here][0] < now - window_s:
                     arrived[here].popleft()
-                reports[here] = Pace(1, len(arrived[here]) / window_s, MU, round(queues[here]))
+                reports[here] = Pace(
+                    1, len(arrived[here]) / window_s, MU, round(queues[here]), 1 / MU
+                )
             reported_at, sent = now, [0, 0]
         queues = [max(0.0, queue - MU * STEP_S) for queue in queues]
         owed += RATE * STEP_S
         while owed >= 1.0:
             owed -= 1.0
-            sights = [Sight(pace, now - reported_at, sent[n]) for n, pace in enumerate(reports)]
+            age_s = now - reported_at
+            sights = [
+                Sight(pace, age_s, max(0.0, (pace.queue + sent[n]) / MU - age_s))
+                for n, pace in enumerate(reports)
+            ]
             chosen = choose(POLICIES[policy], sights, random.random)
             queues[chosen] += 1
             arrived[chosen].append(now)
@@ -67,10 +73,11 @@ def test_the_formula_alone_oscillates() -> None:
     """
     apart = {
         policy: sum(abs(a - b) for a, b in processing_times(policy)[200:]) / 1000
-        for policy in ("response", "adaptive", "counting")
+        for policy in ("response", "adaptive", "counting", "drift")
     }
     assert apart["adaptive"] == pytest.approx(apart["response"], rel=0.1)
     assert apart["counting"] < 0.05 * apart["response"]
+    assert apart["drift"] < 0.05 * apart["response"]
 
 
 def test_the_formulas() -> None:
@@ -79,7 +86,9 @@ def test_the_formulas() -> None:
     assert queue_now(pace, 2.0) == 30.0
     assert POLICIES["adaptive"](Sight(pace, 2.0), 0.5) == pytest.approx(31 / 20)
     assert POLICIES["response"](Sight(pace, 2.0), 0.5) == pytest.approx(11 / 20)
-    assert POLICIES["counting"](Sight(pace, 2.0, sent=50), 0.5) == pytest.approx(21 / 20)
+    here = Sight(Pace(7, 30.0, 20.0, 10, search_s=0.5), 2.0, work_s=3.0)
+    assert POLICIES["counting"](here, 0.5) == pytest.approx(3.5)
+    assert POLICIES["drift"](here, 0.5) == pytest.approx(3.5 * 0.5)
     assert POLICIES["amount"](Sight(pace, 2.0), 0.5) == 7
     assert POLICIES["random"](Sight(pace, 2.0), 0.5) == 0.5
     assert queue_now(Pace(1, 0.0, 20.0, 10), 60.0) == 0.0
@@ -88,8 +97,8 @@ def test_the_formulas() -> None:
 
 def test_who_is_unheard_is_tried_and_ties_are_drawn() -> None:
     random = Random(3)
-    slow = Sight(Pace(9, 0.0, 1.0, 0))
-    for policy in ("amount", "response", "adaptive", "counting"):
+    slow = Sight(Pace(9, 0.0, 1.0, 0, 1.0))
+    for policy in ("amount", "response", "adaptive", "counting", "drift"):
         assert choose(POLICIES[policy], [slow, Sight()], random.random) == 1
         drawn = {choose(POLICIES[policy], [slow, slow], random.random) for _ in range(50)}
         assert drawn == {0, 1}

@@ -9,7 +9,9 @@ import pytest
 from roost.broker.config import BrokerConfig
 from roost.broker.machines import kind_of
 from roost.errors import UserError
+from roost.partition.fluid import normalised_deviation
 from roost.partition.naming import DISPATCHER
+from tests.partition.bluedove import loaded
 from tests.partition.worlds import (
     dispatcher_of,
     joining,
@@ -92,7 +94,9 @@ def test_one_that_dies_is_replaced() -> None:
         assert len(dispatcher_of(world, name).holding) == 0
 
 
-@pytest.mark.parametrize("policy", ["amount", "response", "adaptive", "counting", "random"])
+@pytest.mark.parametrize(
+    "policy", ["amount", "response", "adaptive", "counting", "drift", "random"]
+)
 def test_every_policy_delivers(policy: str) -> None:
     lines = service(3, dispatcher_words=f"policy={policy}")
     _, checks, _ = simulated([*lines, *crowd(5, until=10)], 10.0)
@@ -122,3 +126,21 @@ def test_settings_that_are_wrong() -> None:
         kind_of(f"{base} dimensions=x:0:1 policy=best").make(config)
     with pytest.raises(UserError, match="expected one of each, one"):
         kind_of(f"{base} dimensions=x:0:1 join=all").make(config)
+
+
+def test_it_bears_nine_tenths_of_what_any_forwarding_could() -> None:
+    """Below the best division of a fluid queues stay short, and all matchers are equally busy (IV.D)."""
+    world = loaded(share=0.9, policy="drift")
+    held = sum(len(dispatcher_of(world, name).holding) for name in ("D0", "D1"))
+    assert held < 60
+    busy = [matcher_of(world, f"M{n}").queues.busy_s for n in range(5)]
+    assert normalised_deviation(busy) < 0.14
+
+
+def test_sizes_alone_leave_some_idle_while_others_are_behind() -> None:
+    """004 section III.B.1: what waits is not reflected by the amount of subscriptions."""
+    world = loaded(share=0.9, policy="amount")
+    held = sum(len(dispatcher_of(world, name).holding) for name in ("D0", "D1"))
+    assert held > 150
+    busy = [matcher_of(world, f"M{n}").queues.busy_s for n in range(5)]
+    assert normalised_deviation(busy) > 0.14

@@ -35,8 +35,8 @@ def serve(
     matchers: Annotated[int, typer.Option(metavar="N", help="How many match.")] = 2,
     dispatchers: Annotated[int, typer.Option(metavar="N", help="How many have clients.")] = 1,
     policy: Annotated[
-        str, typer.Option(help="Who is asked: counting, adaptive, response, amount, random.")
-    ] = "counting",
+        str, typer.Option(help="Who is asked: drift, counting, adaptive, response, amount, random.")
+    ] = "drift",
     durable: Annotated[
         bool, typer.Option("--durable", help="With stores: what is accepted survives a crash.")
     ] = False,

@@ -9,8 +9,10 @@ one that the random number says.
     amount      the size of the set (III.B.1)
     response    (q + 1) / mu, as of the last report: queueing and matching
     adaptive    the same, with q extrapolated to now: q + (lambda - mu) (t - t')  (III.B.2)
-    counting    the same, with what this dispatcher itself has sent since then, times the number of
-                dispatchers, in place of lambda (t - t'). Not in the paper: see docs/PARTITION.md
+    counting    the work that waits there and what matching takes, with what this dispatcher itself has sent
+                since the report in place of lambda (t - t'). Not in the paper, nor is the next
+    drift       the product of the two. The work that waits is a price: who is behind is asked only by those
+                that it is cheap for. Divides messages as the best division does (`fluid`)
     random      any
 
 Several dispatchers never talk to each other about this: what one sends, the next report tells all others.
@@ -36,6 +38,7 @@ class Pace(Struct, frozen=True):
     arrivals_per_s: float = 0.0  # lambda
     matches_per_s: float = 0.0  # mu: what it could match a second, not what it has
     queue: int = 0  # q
+    search_s: float = 0.0  # what a message takes by itself
 
     def has_changed(self, before: Pace, by: float = 0.1) -> bool:
         """Whether it differs by more than that, so that dispatchers want to know (004 section IV.C)."""
@@ -44,6 +47,7 @@ class Pace(Struct, frozen=True):
             (self.arrivals_per_s, before.arrivals_per_s),
             (self.matches_per_s, before.matches_per_s),
             (self.queue, before.queue),
+            (self.search_s, before.search_s),
         )
         return any(abs(now - then) > by * max(abs(now), abs(then)) for now, then in pairs)
 
@@ -53,7 +57,7 @@ class Sight(Struct, frozen=True):
 
     pace: Pace | None = None  # None: nothing has been heard
     age_s: float = 0.0  # of what has been heard
-    sent: float = 0.0  # by all dispatchers since then, as far as this one can tell
+    work_s: float = 0.0  # that waits there, as far as this dispatcher can tell
 
 
 def queue_now(pace: Pace, age_s: float) -> float:
@@ -80,10 +84,12 @@ def adaptive(sight: Sight, _: float) -> float:
 
 
 def by_counting(sight: Sight, _: float) -> float:
+    return UNHEARD if sight.pace is None else sight.work_s + sight.pace.search_s
+
+
+def by_drift(sight: Sight, _: float) -> float:
     pace = sight.pace
-    if pace is None:
-        return UNHEARD
-    return processing_s(max(0.0, pace.queue + sight.sent - pace.matches_per_s * sight.age_s), pace)
+    return UNHEARD if pace is None else (sight.work_s + pace.search_s) * pace.search_s
 
 
 def at_random(_: Sight, draw: float) -> float:
@@ -97,6 +103,7 @@ POLICIES: Final[Mapping[str, Policy]] = {
     "response": by_response,
     "adaptive": adaptive,
     "counting": by_counting,
+    "drift": by_drift,
     "random": at_random,
 }
 

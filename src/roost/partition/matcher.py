@@ -26,6 +26,7 @@ from roost.broker.commands import Answered, StoreKey
 from roost.broker.config import BrokerConfig
 from roost.broker.hops import Link
 from roost.broker.module import Module
+from roost.broker.server import Costs
 from roost.broker.station import Station
 from roost.language import Event
 from roost.partition import notes
@@ -47,6 +48,8 @@ class Matcher(Station):
 
     name = NAME
     Config = MatcherSettings
+    # What matching takes depends on the set that is searched: see `MatcherSettings.entry_s`.
+    costs = Costs(entry_s_mhz=0.0)
 
     def __init__(
         self, config: BrokerConfig, modules: Sequence[Module], settings: MatcherSettings
@@ -143,7 +146,7 @@ class Matcher(Station):
 
     def _answer(self, took_s: float) -> None:
         entries = self.wards.size(self.queues.next().ask.key)  # type: ignore[union-attr]
-        waiting = self.queues.done(self.now, entries, took_s)
+        waiting = self.queues.done(entries, took_s)
         link = self.links.get(waiting.dispatcher)
         if link is None:
             return

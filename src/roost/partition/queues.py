@@ -1,11 +1,10 @@
 """A matcher's queues: one for each of its sets, served in the order in which messages came (004 section
 III.B).
 
-And what it tells of them (`Pace`): arrivals a second over the last w seconds, and the rate at which it
-*could* match. What was matched would not do for mu: a queue that nobody sends to has matched nothing, and
-would look slow. So mu is how many were matched in the time in which the queue was not empty, in which other
-queues had their turn as well; for a queue that was always empty, what a message takes by what the others
-show a subscription takes.
+And what it tells of them (`Pace`). mu is what the paper's formula needs it to be: (q + 1) / mu has to be
+how long a message that comes now takes, and its queue is not alone. So mu is (q + 1) / (W + s), where W is
+the work that waits in all queues and s what a message of this set takes by itself. That is known for a set
+that nobody is sent to as well: what a subscription takes is the same in all sets.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from roost.partition.forwarding import Pace
 from roost.partition.notes import Ask
 from roost.partition.segments import SetKey
 
-# Nothing takes less, so that a rate is finite.
-LEAST_S = 1e-7
+# What a subscription takes before anything has been measured: so little that only the sizes of sets count.
+UNMEASURED_S = 1e-9
 
 
 class Waiting:
@@ -32,27 +31,23 @@ class Waiting:
 
 
 class Gauge:
-    """What happened to one queue, by second, over the last few."""
+    """What came into one queue, by second, over the last few."""
 
     def __init__(self, window_s: float) -> None:
         self._window_s = window_s
-        self._seconds: deque[list[float]] = deque()  # [when it began, arrived, matched, busy for]
+        self._seconds: deque[list[float]] = deque()  # [when it began, arrived]
 
-    def count(self, now: float, *, arrived: int = 0, matched: int = 0, busy_s: float = 0.0) -> None:
+    def count(self, now: float) -> None:
         second = float(int(now))
         if not self._seconds or self._seconds[-1][0] != second:
-            self._seconds.append([second, 0.0, 0.0, 0.0])
-        last = self._seconds[-1]
-        last[1] += arrived
-        last[2] += matched
-        last[3] += busy_s
+            self._seconds.append([second, 0.0])
+        self._seconds[-1][1] += 1
 
-    def over(self, now: float) -> tuple[float, float, float]:
-        """Arrived, matched, and busy for so long, over the window."""
+    def rate(self, now: float) -> float:
+        """A second, over the window."""
         while self._seconds and self._seconds[0][0] < now - self._window_s:
             self._seconds.popleft()
-        sums = [sum(second[place] for second in self._seconds) for place in (1, 2, 3)]
-        return sums[0], sums[1], sums[2]
+        return sum(second[1] for second in self._seconds) / self._window_s
 
 
 class Queues:
@@ -63,9 +58,8 @@ class Queues:
         self._queues: dict[SetKey, int] = {}  # how many wait in each
         self._order: deque[Waiting] = deque()
         self._gauges: dict[SetKey, Gauge] = {}
-        self._busy_since: dict[SetKey, float] = {}
         self._entries = 0.0  # that were searched in all, ...
-        self._searched_s = 0.0  # ... in this time
+        self.busy_s = 0.0  # ... in this time
         self.matched = 0
 
     def __len__(self) -> int:
@@ -74,37 +68,36 @@ class Queues:
     def put(self, waiting: Waiting) -> None:
         key, now = waiting.ask.key, waiting.came_at
         self._order.append(waiting)
-        if not self._queues.get(key, 0):
-            self._busy_since[key] = now
         self._queues[key] = self._queues.get(key, 0) + 1
-        self._gauge(key).count(now, arrived=1)
+        self._gauge(key).count(now)
 
     def next(self) -> Waiting | None:
         """The one that is to be matched now. It is in its queue until it is `done`."""
         return self._order[0] if self._order else None
 
-    def done(self, now: float, entries: int, took_s: float) -> Waiting:
+    def done(self, entries: int, took_s: float) -> Waiting:
         """It has been matched, against so many, in that time."""
         waiting = self._order.popleft()
-        key = waiting.ask.key
-        self._queues[key] -= 1
-        self._gauge(key).count(now, matched=1, busy_s=now - self._busy_since[key])
-        self._busy_since[key] = now
+        self._queues[waiting.ask.key] -= 1
         self._entries += entries
-        self._searched_s += took_s
+        self.busy_s += took_s
         self.matched += 1
         return waiting
 
     def paces(self, sizes: dict[SetKey, int], now: float) -> dict[SetKey, Pace]:
-        return {key: self._pace(key, size, now) for key, size in sorted(sizes.items())}
-
-    def _pace(self, key: SetKey, size: int, now: float) -> Pace:
-        arrived, matched, busy_s = self._gauge(key).over(now)
-        alone_s = self._searched_s / max(1.0, self._entries) * max(1, size)
-        rate = matched / busy_s if matched and busy_s > 0.0 else 1.0 / max(LEAST_S, alone_s)
-        # No faster than it would be alone.
-        rate = min(rate, 1.0 / max(LEAST_S, alone_s))
-        return Pace(size, arrived / self._window_s, rate, self._queues.get(key, 0))
+        entry_s = self.busy_s / self._entries if self.busy_s and self._entries else UNMEASURED_S
+        takes_s = {key: entry_s * max(1, size) for key, size in sorted(sizes.items())}
+        work_s = sum(count * takes_s.get(key, 0.0) for key, count in self._queues.items())
+        return {
+            key: Pace(
+                size=sizes[key],
+                arrivals_per_s=self._gauge(key).rate(now),
+                matches_per_s=(self._queues.get(key, 0) + 1) / (work_s + each_s),
+                queue=self._queues.get(key, 0),
+                search_s=each_s,
+            )
+            for key, each_s in takes_s.items()
+        }
 
     def _gauge(self, key: SetKey) -> Gauge:
         if key not in self._gauges:

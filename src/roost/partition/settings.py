@@ -28,7 +28,7 @@ class DispatcherSettings(PartitionSettings, frozen=True, kw_only=True):
 
     dimensions: str  # as name:low:high, separated by commas
     matchers: str  # that the service begins with, separated by commas; others join
-    policy: str = "counting"  # see `forwarding`
+    policy: str = "drift"  # see `forwarding`
     join: str = "each"  # IV.E, or "one": III.C; see `handover`
     stride: int = 0  # of owners, from dimension to dimension; see `segments.owners`
     pull_s: float = 10.0  # a table is pulled from some matcher so often (004 IV.C)

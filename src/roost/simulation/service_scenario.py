@@ -74,7 +74,7 @@ class ServiceScenario:
         self._dispatchers = [f"D{n}" for n in range(r.choice([1, 2, 2, 3]))]
         self._matchers = [f"M{n}" for n in range(r.choice([1, 2, 3, 4, 5]))]
         dimensions = r.sample(DIMENSIONS, r.choice([1, 2, 2, 3]))
-        policy = r.choice(["amount", "response", "adaptive", "counting", "random"])
+        policy = r.choice(["amount", "response", "adaptive", "drift", "random"])
         words = (
             f"dispatchers={','.join(self._dispatchers)} dimensions={','.join(dimensions)}"
             f" matchers={','.join(self._matchers)} policy={policy} join={r.choice(['each', 'one'])}"
