@@ -165,7 +165,7 @@ class Matcher(Station):
         if newest(self.segments, table) is table:
             before = self.segments.matchers() if self.segments is not None else []
             self.segments = table
-            for gone in set(before) - set(table.matchers()):
+            for gone in sorted(set(before) - set(table.matchers())):
                 self.gossip.forget(gone)
             self._claim()
 
