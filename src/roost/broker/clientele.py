@@ -51,12 +51,16 @@ class Clientele:
         duplicate: Callable[[], None],
         *,
         subscribe: bool,
+        subscribed: Callable[[Entry], None] = lambda _: None,
+        unsubscribed: Callable[[Entry], None] = lambda _: None,
     ) -> None:
         self._node = node
         self._tell = node.flow.tell
         self._publish = publish
         self._duplicate = duplicate
         self._subscribe = subscribe  # whether they may
+        self._subscribed = subscribed
+        self._unsubscribed = unsubscribed
         self.subscriptions: dict[str, Entry] = {}
         self._handles = Handles()
         self._index = Index()
@@ -146,6 +150,7 @@ class Clientele:
         entry = self._handles.new(id_, subscription, session)
         self.subscriptions[id_] = session.subscriptions[id_] = entry
         self._index.add(entry.handle, subscription)
+        self._subscribed(entry)
 
     def _unsubscribes(self, session: Session, message: Unsubscribe) -> None:
         self.unsubscribe(session, message.id, message.cause)
@@ -155,6 +160,7 @@ class Clientele:
         if entry is not None:
             del self.subscriptions[id_]
             self._index.remove(entry.handle)
+            self._unsubscribed(entry)
             self._handles.free(entry)
             if (journal := self._node.work.journal) is not None:
                 journal.delete(RECORD, id_)

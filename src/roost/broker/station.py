@@ -29,7 +29,7 @@ from roost.broker.clientele import Clientele
 from roost.broker.commands import Answered, Command, SetTimer, StoreKey
 from roost.broker.config import BrokerConfig
 from roost.broker.exchange import parts_of
-from roost.broker.hops import Link, Session
+from roost.broker.hops import Entry, Link, Session
 from roost.broker.machine import Happening
 from roost.broker.messages import (
     Ack,
@@ -104,7 +104,12 @@ class Station:
         self._listening: dict[str, Module] = {}
         self._first_words: list[Note] = []  # between `clear` and `begin`
         self.clientele = Clientele(
-            node, self.from_session, self.traffic.repeated, subscribe=self.takes_subscriptions
+            node,
+            self.from_session,
+            self.traffic.repeated,
+            subscribe=self.takes_subscriptions,
+            subscribed=self.subscribed,
+            unsubscribed=self.unsubscribed,
         )
         self.table: Sized = self.clientele.subscriptions
         node.host(neighbourhood=self, interests=self.clientele, place=lambda _: None)
@@ -140,6 +145,12 @@ class Station:
     def from_session(self, session: Session, publication: Publication) -> None:
         """A client publishes something that it may."""
         self.tell(session, Refused(publication.id, f"{self.identity.name} takes no events"))
+
+    def subscribed(self, entry: Entry) -> None:
+        """A client has subscribed, or has been subscribed when the machine starts."""
+
+    def unsubscribed(self, entry: Entry) -> None:
+        """It is no longer, or has left."""
 
     def told(self, link: Link, body: bytes) -> None:
         """A neighbour of the same kind has sent a note."""

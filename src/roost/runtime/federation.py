@@ -101,10 +101,12 @@ def start(
     base_port: int | None = None,
     optimisers: Tables | None = None,
     modules: Mapping[str, str] | None = None,
+    machines: Mapping[str, str] | None = None,
 ) -> Federation:
     """Start these brokers, and return when all of them are well and linked. Else none is left running.
 
     `optimisers` are tables of their settings, the same for all, and `modules` those of `[optimisers]`.
+    `machines` says of those that are no brokers what they are.
     """
     if not 1 <= len(brokers) <= BROKERS_MAX:
         raise UserError(f"{len(brokers):,} brokers; expected 1 to {BROKERS_MAX}, each is a process")
@@ -118,7 +120,7 @@ def start(
             )
         (state / RECORD).unlink(missing_ok=True)
         federation = _planned(brokers, links, title, durable, base_port)
-        _write_configs(state, federation, optimisers or {}, modules or {})
+        _write_configs(state, federation, optimisers or {}, modules or {}, machines or {})
         try:
             federation = _started(state, federation)
             _wait_until_linked(state, federation)
@@ -207,6 +209,7 @@ def _write_configs(
     federation: Federation,
     optimisers: Tables,
     modules: Mapping[str, str],
+    machines: Mapping[str, str],
 ) -> None:
     neighbours = _neighbours(federation)
     for member in federation.members:
@@ -219,6 +222,7 @@ def _write_configs(
                 "data": data,
                 "redial_min_s": REDIAL_S[0],
                 "redial_max_s": REDIAL_S[1],
+                **({"machine": machines[member.name]} if member.name in machines else {}),
             },
             "links": {"neighbours": neighbours[member.name]},
             "admin": {"host": member.host, "port": member.admin_port},

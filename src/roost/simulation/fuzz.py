@@ -54,6 +54,8 @@ from roost.simulation.scenario_settings import (
     REWIRINGS,
     settings_of,
 )
+from roost.simulation.service_scenario import PROFILE as PARTITION
+from roost.simulation.service_scenario import ServiceScenario
 from roost.simulation.settings import settings_changed
 from roost.simulation.words import Words
 from roost.simulation.workload_file import write_workload
@@ -619,6 +621,11 @@ def words_of(order: ModuleOrder) -> str:
     return " ".join([order.state.value, *(f"{k}={v}" for k, v in order.settings.items())])
 
 
+def scenario_of(seed: int, profile: str) -> Scenario | ServiceScenario:
+    """What a seed makes in a profile."""
+    return ServiceScenario(seed) if profile == PARTITION else Scenario(seed, profile)
+
+
 def fuzz(
     seed: int,
     profile: str = "all",
@@ -626,12 +633,12 @@ def fuzz(
     *,
     modules: Modules | None = None,
     routing: str | None = None,
-) -> tuple[Scenario, World, Checks]:
+) -> tuple[Scenario | ServiceScenario, World, Checks]:
     """Run the scenario of a seed to its end, let it come to rest, and judge.
 
     `modules` come on top of those of the scenario, and `routing` in place of its own.
     """
-    scenario = Scenario(seed, profile)
+    scenario = scenario_of(seed, profile)
     settings = scenario.settings
     if routing is not None:
         settings = msgspec.structs.replace(settings, routing=routing)

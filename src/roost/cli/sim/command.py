@@ -61,7 +61,16 @@ Examples:
 
 ProfileName = Literal["none", "network", "crash", "all", "edges", "rewirings"]
 FuzzProfileName = Literal[
-    "none", "network", "crash", "all", "edges", "moves", "rewirings", "overlay", "balancing"
+    "none",
+    "network",
+    "crash",
+    "all",
+    "edges",
+    "moves",
+    "rewirings",
+    "overlay",
+    "balancing",
+    "partition",
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of all that the workload leaves open.")]
@@ -323,11 +332,11 @@ def make_folder(folder: Path) -> None:
 def save_scenario(seed: int, profile: str, folder: Path) -> Path:
     """Writes the workload of a seed, for `roost sim run`."""
     from roost.cli.sinks import whole_file
-    from roost.simulation.fuzz import Scenario
+    from roost.simulation.fuzz import scenario_of
 
     path = folder / f"fuzz-{profile}-{seed}.workload"
     with whole_file(path) as file:
-        file.write(Scenario(seed, profile).text().encode())
+        file.write(scenario_of(seed, profile).text().encode())
     return path
 
 

@@ -1,0 +1,76 @@
+"""`roost serve`: a partitioned service on this machine, a process for each dispatcher and matcher."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roost.cli.console import print_json
+from roost.cli.up import DEFAULT_STATE, StateOption, facts, show
+
+EXAMPLES = """\b
+Clients connect to a dispatcher, as to a broker. Events are matched by matchers, each of which has a
+part of all subscriptions along every DIMENSION: an attribute, and where its values are expected.
+`roost status`, `roost top` and `roost down` are those of a federation. docs/PARTITION.md.
+
+\b
+Examples:
+  roost serve --matchers 4 --dispatchers 2 --dimension price:0:1000 --dimension volume:0:1e6
+  roost serve --matchers 2 --dispatchers 1 --dimension x:0:1 --durable --state /tmp/service
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("serve", epilog=EXAMPLES)(serve)
+
+
+def serve(
+    dimension: Annotated[
+        list[str], typer.Option(metavar="NAME:LOW:HIGH", help="A searchable attribute; several.")
+    ],
+    matchers: Annotated[int, typer.Option(metavar="N", help="How many match.")] = 2,
+    dispatchers: Annotated[int, typer.Option(metavar="N", help="How many have clients.")] = 1,
+    policy: Annotated[
+        str, typer.Option(help="Who is asked: drift, counting, adaptive, response, amount, random.")
+    ] = "drift",
+    durable: Annotated[
+        bool, typer.Option("--durable", help="With stores: what is accepted survives a crash.")
+    ] = False,
+    state: StateOption = DEFAULT_STATE,
+    base_port: Annotated[
+        int | None,
+        typer.Option(metavar="P", help="Ports from here on, two a server. Else any free ones."),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Start dispatchers and matchers on this machine, and wait until all are linked."""
+    from roost.errors import UserError
+    from roost.partition.forwarding import POLICIES
+    from roost.partition.naming import plan_service
+    from roost.partition.settings import parse_dimensions
+    from roost.runtime.federation import start
+
+    if policy not in POLICIES:
+        raise UserError(f"--policy {policy}; expected one of {', '.join(POLICIES)}")
+    plan = plan_service(
+        dispatchers, matchers, parse_dimensions(",".join(dimension)), f"policy={policy}"
+    )
+    if sys.stderr.isatty():
+        print(f"starting {len(plan.names)} servers ...", file=sys.stderr)
+    federation = start(
+        Path(state),
+        plan.names,
+        plan.links,
+        title=f"{dispatchers} dispatchers, {matchers} matchers",
+        durable=durable,
+        base_port=base_port,
+        machines=plan.machines,
+    )
+    if json_:
+        print_json(facts(federation, state))
+    else:
+        show(federation, state)

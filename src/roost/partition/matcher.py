@@ -1,0 +1,284 @@
+"""A matcher: knows its part of all subscriptions, and answers which of them an event matches (004 section
+II.B).
+
+It has no clients and keeps nothing in a store: what it knows, dispatchers tell it, and tell it again when
+it starts (`wards`). Questions wait in a queue a dimension (`queues`). Once in `gossip_s` it gossips with
+other matchers, tells dispatchers how busy it is if that has changed, and does what its place in the table
+asks for:
+
+    no segments, and not leaving        Join, to a dispatcher
+    heir of a segment, and filled       Filled
+    leaving, and segments left          Leave
+    sure that another is gone           Suspect
+
+All of these are said again until the table shows that they have been heard, to the first dispatcher that is
+there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from roost.broker import events as ev
+from roost.broker.commands import Answered, StoreKey
+from roost.broker.config import BrokerConfig
+from roost.broker.hops import Link
+from roost.broker.module import Module
+from roost.broker.server import Costs
+from roost.broker.station import Station
+from roost.language import Event
+from roost.partition import notes
+from roost.partition.accrual import AccrualSettings
+from roost.partition.forwarding import Pace
+from roost.partition.gossip import Digest, Gossip
+from roost.partition.queues import Queues, Waiting
+from roost.partition.segments import Region, SegmentTable, SetKey, newest
+from roost.partition.settings import MatcherSettings
+from roost.partition.wards import Wards
+
+NAME = "partition"
+TICK = "tick"
+MATCHED = "matched"
+
+
+class Matcher(Station):
+    """One of the back end."""
+
+    name = NAME
+    Config = MatcherSettings
+    # What matching takes depends on the set that is searched: see `MatcherSettings.entry_s`.
+    costs = Costs(entry_s_mhz=0.0)
+
+    def __init__(
+        self, config: BrokerConfig, modules: Sequence[Module], settings: MatcherSettings
+    ) -> None:
+        super().__init__(config, modules, settings)
+        self._dispatchers = settings.dispatcher_names
+        self.wards = Wards()
+        self.table = self.wards.entries
+        self.queues = Queues(settings.window_s)
+        self.segments: SegmentTable | None = None
+        self.leaving = False
+        self._busy = False
+        self._told: dict[str, dict[SetKey, Pace]] = {}  # dispatcher -> what it was last told
+        self._life = ""
+        self._lives: dict[str, str] = {}  # what each dispatcher knows it by
+        self._begun = 0
+        self._took_s = 0.0
+        self._random = Random(self.identity.name)
+        self._handlers[ev.Asked] = self._asked_by_operator
+        self._heard: dict[type, Callable[[Link, Any], None]] = {
+            notes.Fill: self._fill,
+            notes.Ask: self._ask,
+            notes.Tables: lambda _, note: self._adopt(note.table),
+            notes.Pull: lambda link, _: self._show(link),
+            Digest: self._digest,
+        }
+
+    # --- the beginning, and neighbours --------------------------------------------------------------
+
+    def restored(self, records: Mapping[StoreKey, Any]) -> None:  # noqa: ARG002
+        """It knows nothing of what it has been told in an earlier life."""
+        self._life = f"{self.identity.in_this_life}.{self.identity.life}"
+        self._random = Random(self._life)
+        accrual = AccrualSettings(model=self.settings.model, first_s=self.settings.gossip_s)
+        # Lives are told apart by when they began.
+        self.gossip = Gossip(self.identity.name, int(self.now * 1000) + 1, self.now, accrual)
+        self.set_timer(TICK, self.settings.gossip_s * self._random.random())
+
+    def greeted(self, link: Link) -> None:
+        if link.name in self._dispatchers:
+            self._say(link, notes.Hello(self._lives.setdefault(link.name, self._life)))
+            self._told.pop(link.name, None)
+
+    def begun(self, link: Link) -> None:
+        if (
+            link.name in self._dispatchers
+        ):  # what it has said, and what was on the way, counts no more
+            self._begun += 1
+            self._lives[link.name] = f"{self._life}.{self._begun}"
+            self.wards.forget(link.name)
+            self.greeted(link)
+
+    def told(self, link: Link, body: bytes) -> None:
+        note = notes.decode(body)
+        listener = self._heard.get(type(note))
+        if listener is not None:
+            listener(link, note)
+
+    def _say(self, link: Link, said: notes.Said) -> None:
+        behind = isinstance(said, notes.BEHIND)
+        cause = f"{self.identity.name}: {type(said).__name__.lower()}"
+        self.note(link, notes.encode(said), cause=cause, behind=behind)
+
+    # --- being filled, and asked --------------------------------------------------------------------
+
+    def _fill(self, link: Link, fill: notes.Fill) -> None:
+        if fill.life == self._lives.get(
+            link.name
+        ):  # else it is for one that has forgotten what came before
+            self.wards.fill(link.name, fill)
+            if fill.promised is not None:
+                self._claim()
+
+    def _ask(self, link: Link, ask: notes.Ask) -> None:
+        self.queues.put(Waiting(link.name, ask, self.now))
+        if not self._busy:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Match the next one; in the laboratory that takes time."""
+        while (waiting := self.queues.next()) is not None:
+            took_s = self._cost(waiting)
+            if took_s > 0.0:
+                self._busy = True
+                self._took_s = took_s
+                self.set_timer(MATCHED, took_s)
+                return
+            self._answer(took_s)
+
+    def _cost(self, waiting: Waiting) -> float:
+        settings = self.settings
+        cost: float = settings.message_s + settings.entry_s * self.wards.size(waiting.ask.key)
+        return cost
+
+    def _answer(self, took_s: float) -> None:
+        entries = self.wards.size(self.queues.next().ask.key)  # type: ignore[union-attr]
+        waiting = self.queues.done(entries, took_s)
+        link = self.links.get(waiting.dispatcher)
+        if link is None:
+            return
+        ask = waiting.ask
+        objection = self.wards.objection_to(ask)
+        if objection:
+            self._say(link, notes.Bounced(ask.request, objection))
+        else:
+            self.traffic.routed += 1
+            matches = self.wards.match(ask.key, Event.trusted(ask.attributes))
+            self._say(link, notes.Found(ask.request, matches))
+
+    # --- its place in the table -----------------------------------------------------------------------
+
+    def _adopt(self, table: SegmentTable) -> None:
+        if newest(self.segments, table) is table:
+            before = self.segments.matchers() if self.segments is not None else []
+            self.segments = table
+            for gone in sorted(set(before) - set(table.matchers())):
+                self.gossip.forget(gone)
+            self._claim()
+
+    def _show(self, link: Link) -> None:
+        if self.segments is not None:
+            self._say(link, notes.Tables(self.segments))
+
+    def _claim(self) -> None:
+        """Say what the table does not show yet."""
+        dispatcher = self._first_dispatcher()
+        if dispatcher is None:
+            return
+        name, table = self.identity.name, self.segments
+        if table is None or name not in table.matchers():
+            if not self.leaving:
+                self._say(dispatcher, notes.Join())
+            return
+        if self.leaving and any(s.owner == name for row in table.segments for s in row):
+            self._say(dispatcher, notes.Leave())
+        inherited = self._inherits(table)
+        if inherited and self.wards.is_filled(inherited, self._dispatchers):
+            self._say(dispatcher, notes.Filled(*table.stamp))
+
+    def _inherits(self, table: SegmentTable) -> list[Region]:
+        name = self.identity.name
+        return [
+            (table.bound(dimension, place),)
+            for dimension, row in enumerate(table.segments)
+            for place, segment in enumerate(row)
+            if segment.heir == name
+        ]
+
+    def _first_dispatcher(self) -> Link | None:
+        there = (self.links[name] for name in self._dispatchers if name in self.links)
+        return next((link for link in there if link.greeted), None)
+
+    # --- time ---------------------------------------------------------------------------------------
+
+    def timer(self, name: str) -> None:
+        if name == MATCHED:
+            self._busy = False
+            self._answer(self._took_s)
+            self._begin()
+        elif name == TICK:
+            self.set_timer(TICK, self.settings.gossip_s * (0.9 + 0.2 * self._random.random()))
+            self._gossip()
+            self._tell_paces()
+            self._claim()
+
+    def _gossip(self) -> None:
+        table, gossip = self.segments, self.gossip
+        if table is None:
+            return
+        gossip.tick()
+        members = table.matchers()
+        there = [n for n in members if n in self.links and self.links[n].greeted]
+        for partner in gossip.partners(there, self._random.random):
+            self._say(self.links[partner], gossip.digest(table.stamp))
+        suspects = gossip.suspects(members, self.now)
+        dispatcher = self._first_dispatcher()
+        if dispatcher is not None:
+            for suspect in suspects:
+                self._say(dispatcher, notes.Suspect(suspect))
+
+    def _digest(self, link: Link, digest: Digest) -> None:
+        self.gossip.hear(digest, self.now)
+        stamp = self.segments.stamp if self.segments is not None else (0, "")
+        if stamp > tuple(digest.stamp):
+            self._show(link)
+        elif stamp < tuple(digest.stamp):
+            self._say(link, notes.Pull())
+
+    def _tell_paces(self) -> None:
+        sizes = {key: len(index) for key, index in self.wards.sets.items()}
+        paces = self.queues.paces(sizes, self.now)
+        for name in self._dispatchers:
+            link = self.links.get(name)
+            if link is None or not link.greeted:
+                continue
+            before = self._told.setdefault(name, {})
+            changed = tuple(
+                (key, pace)
+                for key, pace in paces.items()
+                if key not in before or pace.has_changed(before[key])
+            )
+            if changed:
+                self._say(link, notes.Paces(changed))
+                before.update(dict(changed))
+
+    # --- operators ----------------------------------------------------------------------------------
+
+    def _asked_by_operator(self, event: ev.Asked) -> None:
+        if event.request == "leave":
+            self.leaving = True
+            self._claim()
+        self._work.command(Answered(event.id, {}, {}))
+
+    def has_left(self) -> bool:
+        """Whether nobody needs it any more."""
+        table = self.segments
+        return self.leaving and table is not None and self.identity.name not in table.matchers()
+
+    def figures(self) -> Mapping[str, Any]:
+        sizes = {
+            "+".join(map(str, key)): len(index) for key, index in sorted(self.wards.sets.items())
+        }
+        return {
+            **super().figures(),
+            "sets": sizes,
+            "matched": self.queues.matched,
+            "waiting": len(self.queues),
+            "table": self.segments.version if self.segments is not None else 0,
+        }
+
+    def unfinished(self) -> Sequence[str]:
+        return [f"{len(self.queues)} events wait to be matched"] if len(self.queues) else []

@@ -1,0 +1,105 @@
+"""A matcher's queues: one for each of its sets, served in the order in which messages came (004 section
+III.B).
+
+And what it tells of them (`Pace`). mu is what the paper's formula needs it to be: (q + 1) / mu has to be
+how long a message that comes now takes, and its queue is not alone. So mu is (q + 1) / (W + s), where W is
+the work that waits in all queues and s what a message of this set takes by itself. That is known for a set
+that nobody is sent to as well: what a subscription takes is the same in all sets.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from roost.partition.forwarding import Pace
+from roost.partition.notes import Ask
+from roost.partition.segments import SetKey
+
+# What a subscription takes before anything has been measured: so little that only the sizes of sets count.
+UNMEASURED_S = 1e-9
+
+
+class Waiting:
+    """A question in a queue."""
+
+    __slots__ = ("ask", "came_at", "dispatcher")
+
+    def __init__(self, dispatcher: str, ask: Ask, came_at: float) -> None:
+        self.dispatcher = dispatcher
+        self.ask = ask
+        self.came_at = came_at
+
+
+class Gauge:
+    """What came into one queue, by second, over the last few."""
+
+    def __init__(self, window_s: float) -> None:
+        self._window_s = window_s
+        self._seconds: deque[list[float]] = deque()  # [when it began, arrived]
+
+    def count(self, now: float) -> None:
+        second = float(int(now))
+        if not self._seconds or self._seconds[-1][0] != second:
+            self._seconds.append([second, 0.0])
+        self._seconds[-1][1] += 1
+
+    def rate(self, now: float) -> float:
+        """A second, over the window."""
+        while self._seconds and self._seconds[0][0] < now - self._window_s:
+            self._seconds.popleft()
+        return sum(second[1] for second in self._seconds) / self._window_s
+
+
+class Queues:
+    """All of one matcher."""
+
+    def __init__(self, window_s: float) -> None:
+        self._window_s = window_s
+        self._queues: dict[SetKey, int] = {}  # how many wait in each
+        self._order: deque[Waiting] = deque()
+        self._gauges: dict[SetKey, Gauge] = {}
+        self._entries = 0.0  # that were searched in all, ...
+        self.busy_s = 0.0  # ... in this time
+        self.matched = 0
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def put(self, waiting: Waiting) -> None:
+        key, now = waiting.ask.key, waiting.came_at
+        self._order.append(waiting)
+        self._queues[key] = self._queues.get(key, 0) + 1
+        self._gauge(key).count(now)
+
+    def next(self) -> Waiting | None:
+        """The one that is to be matched now. It is in its queue until it is `done`."""
+        return self._order[0] if self._order else None
+
+    def done(self, entries: int, took_s: float) -> Waiting:
+        """It has been matched, against so many, in that time."""
+        waiting = self._order.popleft()
+        self._queues[waiting.ask.key] -= 1
+        self._entries += entries
+        self.busy_s += took_s
+        self.matched += 1
+        return waiting
+
+    def paces(self, sizes: dict[SetKey, int], now: float) -> dict[SetKey, Pace]:
+        entry_s = self.busy_s / self._entries if self.busy_s and self._entries else UNMEASURED_S
+        takes_s = {key: entry_s * max(1, size) for key, size in sorted(sizes.items())}
+        work_s = sum(count * takes_s.get(key, 0.0) for key, count in self._queues.items())
+        return {
+            key: Pace(
+                size=sizes[key],
+                arrivals_per_s=self._gauge(key).rate(now),
+                matches_per_s=(self._queues.get(key, 0) + 1) / (work_s + each_s),
+                queue=self._queues.get(key, 0),
+                search_s=each_s,
+            )
+            for key, each_s in takes_s.items()
+        }
+
+    def _gauge(self, key: SetKey) -> Gauge:
+        if key not in self._gauges:
+            self._gauges[key] = Gauge(self._window_s)
+        return self._gauges[key]

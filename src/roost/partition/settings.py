@@ -1,0 +1,65 @@
+"""The settings of dispatchers and matchers: one place, units in the names, a line of why for each."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from roost.errors import UserError
+from roost.partition.dimensions import Dimension
+
+
+class PartitionSettings(Struct, frozen=True, kw_only=True):
+    """What both need to know."""
+
+    dispatchers: (
+        str  # all of them, separated by commas: a matcher answers when it has heard of each
+    )
+    gossip_s: float = (
+        1.0  # matchers gossip, and tell dispatchers how busy they are, so often (004 IV.C)
+    )
+
+    @property
+    def dispatcher_names(self) -> list[str]:
+        return sorted(name for name in self.dispatchers.split(",") if name)
+
+
+class DispatcherSettings(PartitionSettings, frozen=True, kw_only=True):
+    """What a dispatcher is told."""
+
+    dimensions: str  # as name:low:high, separated by commas
+    matchers: str  # that the service begins with, separated by commas; others join
+    policy: str = "drift"  # see `forwarding`
+    join: str = "each"  # IV.E, or "one": III.C; see `handover`
+    stride: int = 0  # of owners, from dimension to dimension; see `segments.owners`
+    pull_s: float = 10.0  # a table is pulled from some matcher so often (004 IV.C)
+    retry_s: float = 0.2  # an event that nobody could answer for is asked about again
+
+    @property
+    def matcher_names(self) -> list[str]:
+        return [name for name in self.matchers.split(",") if name]
+
+
+class MatcherSettings(PartitionSettings, frozen=True, kw_only=True):
+    """What a matcher is told."""
+
+    # What matching takes in the laboratory: for a message, and for each subscription of the set that is
+    # searched. Live both are 0: it takes what it takes.
+    message_s: float = 0.0
+    entry_s: float = 0.0
+    window_s: float = 5.0  # w of 004 section III.B
+    model: str = "normal"  # of the intervals between heartbeats; see `accrual`
+
+
+def parse_dimensions(texts: str) -> list[Dimension]:
+    """From name:low:high, separated by commas; UserError says what is wrong."""
+    found = []
+    for text in texts.split(","):
+        name, *bounds = text.split(":")
+        try:
+            low, high = (float(bound) for bound in bounds)
+        except ValueError:
+            raise UserError(f"dimension {text!r}; expected NAME:LOW:HIGH") from None
+        if not (name and low < high):
+            raise UserError(f"dimension {text!r}; expected a name, and LOW below HIGH")
+        found.append(Dimension(name, low, high))
+    return found

@@ -1,0 +1,186 @@
+"""What a matcher knows: the subscriptions that each dispatcher has told it of, in a set and an index a
+dimension.
+
+A dispatcher *promises* regions: from then on the matcher hears of every subscription of the dispatcher's
+clients that overlaps one of them, in the order in which they change. The matcher answers for an event only
+if **every** dispatcher has promised it a region with the event in it, and it has heard of each dispatcher
+as much as the question needs. So what it answers is complete, whichever table anybody has; a table only
+says whom to ask.
+
+A dispatcher that starts again tells all anew, in a new *epoch*. What it said before stays in use until the
+first promise of the new one: then that replaces it at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from roost.language import Event, Subscription, parse_subscription
+from roost.matching import Index
+from roost.partition.dimensions import Dimension, Footprint, Point, footprint_of
+from roost.partition.notes import Ask, Fill, Mark
+from roost.partition.segments import Region, SetKey, in_region, key_of, overlaps_region
+
+
+class Kept:
+    """A subscription of somebody else's client."""
+
+    __slots__ = ("dispatcher", "footprint", "handle", "id", "keys", "subscription")
+
+    def __init__(self, dispatcher: str, id_: str, handle: int, subscription: Subscription) -> None:
+        self.dispatcher = dispatcher
+        self.id = id_
+        self.handle = handle
+        self.subscription = subscription
+        self.footprint: Footprint = ()
+        self.keys: tuple[SetKey, ...] = ()  # the sets that it is in
+
+
+class Ward:
+    """What one dispatcher has told, in one epoch."""
+
+    def __init__(self, epoch: str) -> None:
+        self.epoch = epoch
+        self.number = 0
+        self.dimensions: tuple[Dimension, ...] = ()
+        self.promised: tuple[Region, ...] | None = None  # None: not yet
+        self.kept: dict[str, Kept] = {}
+
+    def covers(self, key: SetKey, point: Point) -> bool:
+        """Whether all that can match an event there is in this set."""
+        return any(
+            key_of(region) == key and in_region(point, region) for region in self.promised or ()
+        )
+
+
+class Wards:
+    """Of all dispatchers; and the sets that are searched."""
+
+    def __init__(self) -> None:
+        self.wards: dict[str, Ward] = {}
+        self._coming: dict[str, Ward] = {}  # epochs without a promise
+        self.sets: dict[SetKey, Index] = {}
+        self.entries: dict[int, Kept] = {}
+        self._next_handle = 0
+
+    def size(self, key: SetKey) -> int:
+        return len(self.sets[key]) if key in self.sets else 0
+
+    # --- being filled -------------------------------------------------------------------------------
+
+    def fill(self, dispatcher: str, fill: Fill) -> None:
+        """A dispatcher tells."""
+        ward = self._ward(dispatcher, fill.epoch)
+        for id_ in fill.removed:
+            self._drop(ward, id_)
+        for id_, text in fill.added:
+            self._drop(ward, id_)
+            self._add(dispatcher, ward, id_, text)
+        ward.number = max(ward.number, fill.number)
+        if fill.promised is not None:
+            self._promise(dispatcher, ward, fill.promised, fill.dimensions)
+
+    def _ward(self, dispatcher: str, epoch: str) -> Ward:
+        there = self.wards.get(dispatcher)
+        if there is not None and there.epoch == epoch:
+            return there
+        coming = self._coming.get(dispatcher)
+        if coming is None or coming.epoch != epoch:
+            if coming is not None:
+                self._clear(coming)
+            coming = self._coming[dispatcher] = Ward(epoch)
+        return coming
+
+    def _add(self, dispatcher: str, ward: Ward, id_: str, text: str) -> None:
+        kept = Kept(dispatcher, id_, self._next_handle, parse_subscription(text))
+        self._next_handle += 1
+        ward.kept[id_] = self.entries[kept.handle] = kept
+        if ward.promised is not None:
+            self._place(ward, kept)
+
+    def _promise(
+        self,
+        dispatcher: str,
+        ward: Ward,
+        promised: tuple[Region, ...],
+        dimensions: Sequence[Dimension],
+    ) -> None:
+        if self._coming.get(dispatcher) is ward:
+            del self._coming[dispatcher]
+            if dispatcher in self.wards:
+                self._clear(self.wards[dispatcher])
+            self.wards[dispatcher] = ward
+        ward.promised = promised
+        ward.dimensions = tuple(dimensions)
+        for kept in list(ward.kept.values()):
+            self._place(ward, kept)
+            if not kept.keys:
+                self._drop(ward, kept.id)
+
+    def _place(self, ward: Ward, kept: Kept) -> None:
+        """Into the sets that it belongs to now, and out of all others."""
+        kept.footprint = footprint_of(kept.subscription, ward.dimensions)
+        regions = [r for r in ward.promised or () if overlaps_region(kept.footprint, r)]
+        keys = tuple(dict.fromkeys(key_of(region) for region in regions))
+        for key in kept.keys:
+            if key not in keys:
+                self.sets[key].remove(kept.handle)
+        for key in keys:
+            if key not in kept.keys:
+                self.sets.setdefault(key, Index()).add(kept.handle, kept.subscription)
+        kept.keys = keys
+
+    def _drop(self, ward: Ward, id_: str) -> None:
+        kept = ward.kept.pop(id_, None)
+        if kept is not None:
+            for key in kept.keys:
+                self.sets[key].remove(kept.handle)
+            del self.entries[kept.handle]
+
+    def forget(self, dispatcher: str) -> None:
+        """It will tell all anew, and until then nothing is known of it."""
+        for wards in (self.wards, self._coming):
+            if dispatcher in wards:
+                self._clear(wards.pop(dispatcher))
+
+    def _clear(self, ward: Ward) -> None:
+        for id_ in list(ward.kept):
+            self._drop(ward, id_)
+
+    # --- being asked --------------------------------------------------------------------------------
+
+    def objection_to(self, ask: Ask) -> str:
+        """Why it can't be answered completely; nothing if it can."""
+        for dispatcher, mark in ask.needs.items():
+            ward = self.wards.get(dispatcher)
+            if ward is None:
+                return f"nothing has been heard of {dispatcher}"
+            if not self._has_heard(ward, mark):
+                return f"of {dispatcher} {ward.number} is known, and {mark[1]} needed"
+            if not ward.covers(ask.key, ask.point):
+                return f"{dispatcher} has not promised that part"
+        return ""
+
+    def _has_heard(self, ward: Ward, mark: Mark) -> bool:
+        epoch, number = mark
+        return ward.epoch == epoch and ward.number >= number
+
+    def match(self, key: SetKey, event: Event) -> dict[str, tuple[str, ...]]:
+        """The subscriptions of one set that an event matches, by dispatcher."""
+        index = self.sets.get(key)
+        found: dict[str, list[str]] = {}
+        for handle in index.match(event).tolist() if index is not None else ():
+            kept = self.entries[handle]
+            found.setdefault(kept.dispatcher, []).append(kept.id)
+        return {dispatcher: tuple(ids) for dispatcher, ids in sorted(found.items())}
+
+    def is_filled(self, regions: Iterable[Region], dispatchers: Iterable[str]) -> bool:
+        """Whether all of these have promised all of those."""
+        wanted = list(regions)
+        for dispatcher in dispatchers:
+            ward = self.wards.get(dispatcher)
+            if ward is None or ward.promised is None:
+                return False
+            if not all(region in ward.promised for region in wanted):
+                return False
+        return True

@@ -1,0 +1,71 @@
+"""Bugs that somebody could have made: the fuzzer has to find each."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from roost.broker.hops import Link
+from roost.partition import notes
+from roost.partition.dispatcher import Dispatcher
+from roost.partition.matcher import Matcher
+from roost.partition.segments import SegmentTable, overlaps_region
+
+
+class ForgetsEarly(Matcher):
+    """Forget before the switch: what is handed over is dropped when the hand-over begins."""
+
+    def _adopt(self, table: SegmentTable) -> None:
+        super()._adopt(table)
+        handed = [
+            (table.bound(dimension, place),)
+            for dimension, row in enumerate(table.segments)
+            for place, segment in enumerate(row)
+            if segment.owner == self.identity.name and segment.heir
+        ]
+        for ward in self.wards.wards.values():
+            for kept in list(ward.kept.values()):
+                if any(overlaps_region(kept.footprint, region) for region in handed):
+                    self.wards._drop(ward, kept.id)
+
+
+class StaleTable(Dispatcher):
+    """A stale table: who has new segments is promised them, and filled by the table from before."""
+
+    def _adopted(self, table: SegmentTable) -> None:
+        for share in self.shares.shares.values():
+            share.told.update(dict.fromkeys(self.shares._texts))
+        super()._adopted(table)
+
+
+class ConfirmsEarly(Dispatcher):
+    """An early confirmation: a subscription is said to be in place before all dispatchers have heard."""
+
+    def _has(self, other: str, mark: notes.Mark) -> bool:  # noqa: ARG002
+        return True
+
+
+class TakesAnyAnswer(Matcher):
+    """It answers whatever it is asked, with what it happens to know."""
+
+    def _ask(self, link: Link, ask: notes.Ask) -> None:
+        super()._ask(link, structs.replace(ask, needs={}))
+
+
+class LetsGoAtOnce(Dispatcher):
+    """Events are let go as answers come, not in the publisher's order."""
+
+    def _found(self, link: Link, found: notes.Found) -> None:
+        held = self.holding._requests.get(found.request)
+        if held is not None:
+            queue = self.holding._publishers[held.publication.publisher]
+            queue.remove(held)
+            queue.appendleft(held)
+        super()._found(link, found)
+
+
+class RepeatsItself(Dispatcher):
+    """The same request names in every life: an answer to the last one is taken for one to this."""
+
+    def _later(self) -> None:
+        self.holding.life = ""
+        super()._later()

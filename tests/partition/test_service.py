@@ -1,0 +1,146 @@
+"""Dispatchers and matchers in the laboratory, from outside: the oracle forgives nothing but lost stores."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from roost.broker.config import BrokerConfig
+from roost.broker.machines import kind_of
+from roost.errors import UserError
+from roost.partition.fluid import normalised_deviation
+from roost.partition.naming import DISPATCHER
+from tests.partition.bluedove import loaded
+from tests.partition.worlds import (
+    dispatcher_of,
+    joining,
+    matcher_of,
+    service,
+    simulated,
+)
+
+
+def crowd(seed: int, *, until: float, dispatchers: int = 2, subscribers: int = 12) -> list[str]:
+    """Publishers and subscribers of points and ranges in two dimensions, all through the run."""
+    r = Random(seed)
+    lines = [f"1.0 publisher add P{n} - 0 D{n % dispatchers}" for n in range(3)]
+    for n in range(subscribers):
+        x, y = r.uniform(0, 80), r.uniform(0, 80)
+        ranges = [f"x >= {x:.2f} and x < {x + 30:.2f}", f"y >= {y:.2f} and y < {y + 30:.2f}"]
+        text = r.choice([" and ".join(ranges), ranges[0], f"{ranges[0]} or y = 7", "x present"])
+        kind = r.choice(["add", "durable"])
+        lines.append(f"{1 + r.random() * 3:.3f} subscriber {kind} S{n} D{n % dispatchers} {text}")
+    at = 2.0
+    while at < until - 2:
+        lines.append(
+            f"{at:.3f} publisher publish P{r.randrange(3)} [x,{r.uniform(0, 110):.2f}],"
+            f"[y,{r.choice([7, r.uniform(-5, 100)]):.2f}]"
+        )
+        at += r.expovariate(15.0)
+    return lines
+
+
+def test_it_delivers() -> None:
+    world, checks, reasons = simulated([*service(4), *crowd(1, until=20)], 20.0)
+    assert (checks.violations, reasons) == ((), [])
+    assert checks.clean
+    assert checks.rested
+    assert checks.delivered > 500
+    matched = [matcher_of(world, f"M{n}").queues.matched for n in range(4)]
+    assert sum(matched) >= world.oracle.published_count
+    assert all(matched)
+    # On each dimension every matcher has only its part: together less than a copy on each.
+    for key in ((0,), (1,)):
+        assert sum(matcher_of(world, f"M{n}").wards.size(key) for n in range(4)) < 4 * 12
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_it_keeps_its_promises_amid_faults(seed: int) -> None:
+    """Crashes, cuts, silent links, partitions, full stores, clients that vanish."""
+    _, checks, reasons = simulated(
+        [*service(4), *crowd(seed, until=40)], 40.0, faults="edges", seed=seed
+    )
+    assert (checks.violations, reasons) == ((), [])
+    assert checks.clean
+    assert checks.rested
+
+
+def test_a_matcher_joins_and_another_leaves() -> None:
+    """III.C, IV.E: hand over, switch, forget; nothing is missed meanwhile."""
+    fronts, backs = ["D0", "D1"], ["M0", "M1", "M2"]
+    lines = [*service(3), *crowd(3, until=40)]
+    lines += joining(10.0, "M3", [*fronts, *backs], fronts)
+    lines += ["20.0 broker ask M1 leave", "30.0 broker remove M1"]
+    world, checks, _ = simulated(lines, 40.0)
+    assert checks.violations == ()
+    assert checks.rested
+    table = dispatcher_of(world, "D0").steward.table
+    assert table == dispatcher_of(world, "D1").steward.table
+    assert table.matchers() == ["M0", "M2", "M3"]
+    assert not any(s.heir or s.former for row in table.segments for s in row)
+    assert matcher_of(world, "M3").queues.matched > 20
+
+
+def test_one_that_dies_is_replaced() -> None:
+    """Its neighbours take over in seconds, though it never comes back."""
+    lines = [*service(4), *crowd(4, until=40), "12.0 broker crash M2 keep"]
+    world, checks, reasons = simulated(lines, 40.0)
+    assert reasons == ["M2 is down"]
+    assert checks.lost == checks.doubled == checks.reordered == 0
+    assert checks.delivered > 800
+    for name in ("D0", "D1"):
+        assert "M2" not in dispatcher_of(world, name).steward.table.matchers()
+        assert len(dispatcher_of(world, name).holding) == 0
+
+
+@pytest.mark.parametrize(
+    "policy", ["amount", "response", "adaptive", "counting", "drift", "random"]
+)
+def test_every_policy_delivers(policy: str) -> None:
+    lines = service(3, dispatcher_words=f"policy={policy}")
+    _, checks, _ = simulated([*lines, *crowd(5, until=10)], 10.0)
+    assert checks.clean
+    assert checks.delivered > 100
+
+
+def test_clients_move_between_dispatchers() -> None:
+    lines = [*service(3), *crowd(6, until=30)]
+    r = Random(1)
+    for n in range(30):
+        who = r.choice(["P0", "P1", "P2", "S0", "S3", "S5"])
+        lines.append(f"{6 + n * 0.7:.2f} client redirect {who} D{r.randrange(2)}")
+    _, checks, _ = simulated(lines, 30.0)
+    assert checks.violations == ()
+    assert checks.rested
+
+
+def test_settings_that_are_wrong() -> None:
+    base = f"{DISPATCHER} dispatchers=D matchers=M"
+    config = BrokerConfig(broker="D", incarnation="i")
+    with pytest.raises(UserError, match="expected NAME:LOW:HIGH"):
+        kind_of(f"{base} dimensions=x").make(config)
+    with pytest.raises(UserError, match="LOW below HIGH"):
+        kind_of(f"{base} dimensions=x:3:1").make(config)
+    with pytest.raises(UserError, match="expected one of amount"):
+        kind_of(f"{base} dimensions=x:0:1 policy=best").make(config)
+    with pytest.raises(UserError, match="expected one of each, one"):
+        kind_of(f"{base} dimensions=x:0:1 join=all").make(config)
+
+
+def test_it_bears_nine_tenths_of_what_any_forwarding_could() -> None:
+    """Below the best division of a fluid queues stay short, and all matchers are equally busy (IV.D)."""
+    world = loaded(share=0.9, policy="drift")
+    held = sum(len(dispatcher_of(world, name).holding) for name in ("D0", "D1"))
+    assert held < 60
+    busy = [matcher_of(world, f"M{n}").queues.busy_s for n in range(5)]
+    assert normalised_deviation(busy) < 0.14
+
+
+def test_sizes_alone_leave_some_idle_while_others_are_behind() -> None:
+    """004 section III.B.1: what waits is not reflected by the amount of subscriptions."""
+    world = loaded(share=0.9, policy="amount")
+    held = sum(len(dispatcher_of(world, name).holding) for name in ("D0", "D1"))
+    assert held > 150
+    busy = [matcher_of(world, f"M{n}").queues.busy_s for n in range(5)]
+    assert normalised_deviation(busy) > 0.14
