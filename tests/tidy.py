@@ -46,6 +46,7 @@ PROTOCOL_PACKAGES = HOUSE[: HOUSE.index("simulation")]
 # Modules that are started, or found by name, not imported.
 ENTRY_POINTS = {
     "roost.cli.main",
+    "roost.experiments.partition.cell",
     "roost.experiments.relocation.cell",
     "roost.pipeline.worker_daemon",
 }

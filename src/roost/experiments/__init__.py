@@ -9,9 +9,10 @@ from difflib import get_close_matches
 
 from roost.errors import UserError
 from roost.experiments.frame import Experiment
+from roost.experiments.partition import EXPERIMENTS as PARTITION
 from roost.experiments.relocation import EXPERIMENTS as RELOCATION
 
-EXPERIMENTS = {experiment.name: experiment for experiment in RELOCATION}
+EXPERIMENTS = {experiment.name: experiment for experiment in (*RELOCATION, *PARTITION)}
 
 
 def find_experiment(name: str) -> Experiment:
