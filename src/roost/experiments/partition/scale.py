@@ -14,20 +14,24 @@ from roost.pictures.charts import Chart, Series
 
 TASK = "roost.experiments.partition.cell:cell"
 MATCHERS = (5, 10, 15, 20)
+SUBSCRIPTIONS = 4_000
 MOST = MATCHERS[-1]
 DIMENSIONS = (1, 2, 3, 4)
 DEVIATIONS = (250, 500, 750, 1000)
 ADVERSE = (1, 2, 3, 4)
 EXPONENTS = (1.25, 1.5, 1.75, 2.0)
 SCALES = {
-    "small": Scale("small", 1, {"subscriptions": 4_000}, "4,000 subscriptions"),
+    "small": Scale("small", 1, {"subscriptions": SUBSCRIPTIONS}, "4,000 subscriptions"),
     "paper": Scale("paper", 3, {"subscriptions": 40_000}, "the paper's 40,000 subscriptions"),
 }
 
 
 def grids(scale: Scale, _: Mapping[str, str]) -> list[Grid]:
     """All cells."""
-    usual: Grid = {"what": ["fluid"], "subscriptions": [scale.settings["subscriptions"]]}
+    usual: Grid = {
+        "what": ["fluid"],
+        "subscriptions": [scale.settings.get("subscriptions", SUBSCRIPTIONS)],
+    }
     full = {**usual, "matchers": [MOST]}
     return [
         {**usual, "matchers": MATCHERS},
