@@ -40,7 +40,6 @@ Spans: TypeAlias = tuple[Span, ...] | None
 Point: TypeAlias = tuple[float | None, ...]
 Footprint: TypeAlias = tuple[tuple[Spans, ...], ...]
 
-WHOLE_LINE: Span = (-math.inf, math.inf)
 # Digits of a string: 0 for its end, 1 for a control character, 2 and on from the blank, the last for all
 # behind the tilde. Seven of them fit into a float.
 BASE = 98
