@@ -21,7 +21,6 @@ never a match.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
