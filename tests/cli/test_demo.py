@@ -20,6 +20,7 @@ from roost.language import contradictions
 from roost.matching import Naive
 from roost.simulation.fuzz import Scenario, fuzz
 from roost.simulation.run import Checks
+from roost.simulation.service_scenario import ServiceScenario
 from roost.simulation.statements import CrashBroker
 from roost.simulation.world import World
 from tests.cli.support import Roost
@@ -75,7 +76,7 @@ def test_the_scenario_is_worth_showing(capsys: pytest.CaptureFixture[str]) -> No
 def test_what_checkers_find_is_shown(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(seed: int, profile: str) -> tuple[Scenario, World, Checks]:
+    def broken(seed: int, profile: str) -> tuple[Scenario | ServiceScenario, World, Checks]:
         scenario, world, checks = fuzz(seed, profile)
         return scenario, world, replace(checks, lost=1, violations=("P1:1 never reached S1",))
 
