@@ -48,6 +48,7 @@ ENTRY_POINTS = {
     "roost.cli.main",
     "roost.experiments.balancing.cell",
     "roost.experiments.overlay.cell",
+    "roost.experiments.partition.cell",
     "roost.experiments.relocation.cell",
     "roost.pipeline.worker_daemon",
 }

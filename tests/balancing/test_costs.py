@@ -139,7 +139,17 @@ def test_fitted_costs_are_found(
         )
         for _ in range(100)
     ]
-    last = samples[-1]
+    # What is found is scaled to the last sample, which is a usual one here.
+    last = sample(
+        subscriptions=1_000,
+        input_rate=50,
+        output_rate=250,
+        publication_s=publication_s,
+        delivery_s=delivery_s,
+        subscription_s=subscription_s,
+        idle=idle,
+    )
+    samples.append(last)
     report = learned(FITTED, samples).report(last)
     # To an eighth of what 50 publications, for 1,000 subscriptions, and 250 messages take.
     usual = idle + 50 * (publication_s + subscription_s * 1_000) + delivery_s * 250

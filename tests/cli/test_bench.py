@@ -38,6 +38,7 @@ def test_for_programs(roost: Roost) -> None:
     assert all(isinstance(figure, int | float) for figure in ran.json["results"].values())
 
 
+@pytest.mark.long
 def test_without_a_command_all_run(roost: Roost, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = (("bluedove", 40, 0), ("stock", 50, 0), ("stock", 60, 100))
     monkeypatch.setattr(bench, "MATCH_RUNS", runs)

@@ -108,7 +108,10 @@ def test_only_the_picture_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert list(tmp_path.iterdir()) == [folder]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+# By Ctrl-C it takes until Spark has heard of it.
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
+)
 def test_nothing_is_left_when_it_is_interrupted(tmp_path: Path, number: signal.Signals) -> None:
     # Ctrl-C amid the traffic; to be terminated, already while Spark starts.
     words = "GRAPE is off" if number is signal.SIGINT else "starting Spark"

@@ -7,13 +7,13 @@ from itertools import product
 import numpy as np
 import pytest
 
+from roost.experiments.partition.setup import dimensions_of, fluid, ranges
 from roost.language import Event, parse_subscription
 from roost.partition.attributes import choose_dimensions
 from roost.partition.capacity import set_sizes
 from roost.partition.dimensions import Dimension
 from roost.partition.fluid import divided, normalised_deviation, optimum
 from roost.partition.handover import first_table
-from tests.partition.bluedove import DIMENSIONS, fluid, subscriptions
 
 
 def test_equal_matchers_share_equally() -> None:
@@ -106,7 +106,7 @@ def test_the_best_of_the_papers_workload(
     matchers: int, over_p2p: tuple[float, float], over_replication: tuple[float, float]
 ) -> None:
     """IV.C, with a cost in proportion to the set: the paper has 3.5 and 4.2 over P2P."""
-    found = fluid(matchers, *subscriptions(10_000))
+    found = fluid(1, matchers=matchers, subscriptions=10_000)
     for alone in found.p2p:
         assert over_p2p[0] < found.best / alone < over_p2p[1]
     assert over_replication[0] < found.best / found.replicated < over_replication[1]
@@ -116,8 +116,8 @@ def test_the_best_of_the_papers_workload(
 
 def test_sets_are_counted_as_the_partition_fills_them() -> None:
     """The arrays against the definition."""
-    low, high = subscriptions(60)
-    table = first_table(DIMENSIONS, "ABC")
+    low, high = ranges(1, 60)
+    table = first_table(dimensions_of(4), "ABC")
     sizes = set_sizes(table, low, high)
     for dimension in range(4):
         for place in range(3):

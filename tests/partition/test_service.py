@@ -9,9 +9,9 @@ import pytest
 from roost.broker.config import BrokerConfig
 from roost.broker.machines import kind_of
 from roost.errors import UserError
-from roost.partition.fluid import normalised_deviation
+from roost.experiments.partition.cell import cell
 from roost.partition.naming import DISPATCHER
-from tests.partition.bluedove import loaded
+from roost.pipeline.sweeps.tasks import Parameters
 from tests.partition.worlds import (
     dispatcher_of,
     joining,
@@ -128,19 +128,26 @@ def test_settings_that_are_wrong() -> None:
         kind_of(f"{base} dimensions=x:0:1 join=all").make(config)
 
 
+LOAD: Parameters = {
+    "what": "simulated",
+    "matchers": 5,
+    "subscriptions": 400,
+    "best_per_s": 150,
+    "lasts_s": 12,
+}
+
+
 def test_it_bears_nine_tenths_of_what_any_forwarding_could() -> None:
     """Below the best division of a fluid queues stay short, and all matchers are equally busy (IV.D)."""
-    world = loaded(share=0.9, policy="drift")
-    held = sum(len(dispatcher_of(world, name).holding) for name in ("D0", "D1"))
-    assert held < 60
-    busy = [matcher_of(world, f"M{n}").queues.busy_s for n in range(5)]
-    assert normalised_deviation(busy) < 0.14
+    row = cell({**LOAD, "policy": "drift", "share": 0.9}, 1)
+    assert row["bears"]
+    assert float(row["held"] or 0) < 60
+    assert float(row["deviation"] or 1) < 0.14
+    assert row["violations"] == 0
 
 
 def test_sizes_alone_leave_some_idle_while_others_are_behind() -> None:
     """004 section III.B.1: what waits is not reflected by the amount of subscriptions."""
-    world = loaded(share=0.9, policy="amount")
-    held = sum(len(dispatcher_of(world, name).holding) for name in ("D0", "D1"))
-    assert held > 150
-    busy = [matcher_of(world, f"M{n}").queues.busy_s for n in range(5)]
-    assert normalised_deviation(busy) > 0.14
+    row = cell({**LOAD, "policy": "amount", "share": 0.9}, 1)
+    assert not row["bears"]
+    assert float(row["deviation"] or 0) > 0.14

@@ -11,9 +11,10 @@ from roost.errors import UserError
 from roost.experiments.balancing import EXPERIMENTS as BALANCING
 from roost.experiments.frame import Experiment
 from roost.experiments.overlay import EXPERIMENTS as OVERLAY
+from roost.experiments.partition import EXPERIMENTS as PARTITION
 from roost.experiments.relocation import EXPERIMENTS as RELOCATION
 
-EXPERIMENTS = {each.name: each for each in (*RELOCATION, *BALANCING, *OVERLAY)}
+EXPERIMENTS = {each.name: each for each in (*RELOCATION, *BALANCING, *OVERLAY, *PARTITION)}
 
 
 def find_experiment(name: str) -> Experiment:

@@ -10,7 +10,8 @@ filter takes the whole line, or the event has a coordinate there and it lies in 
 Two values may share a coordinate, and a span may be wider than what is asked for: that costs copies, and
 never a match.
 
-    numbers    are their own coordinates; rounding an int to a float keeps the order
+    numbers    are their own coordinates; rounding an int to a float keeps the order, and infinity is
+               where the greatest float is
     strings    are hashed in order: the first seven characters are the digits of a fraction, which is laid
                over the extent of the dimension. Strings that begin alike share a coordinate
     bools      are at the two ends of the extent
@@ -21,7 +22,7 @@ never a match.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
@@ -40,7 +41,6 @@ Spans: TypeAlias = tuple[Span, ...] | None
 Point: TypeAlias = tuple[float | None, ...]
 Footprint: TypeAlias = tuple[tuple[Spans, ...], ...]
 
-WHOLE_LINE: Span = (-math.inf, math.inf)
 # Digits of a string: 0 for its end, 1 for a control character, 2 and on from the blank, the last for all
 # behind the tilde. Seven of them fit into a float.
 BASE = 98
@@ -61,7 +61,7 @@ class Dimension(Struct, frozen=True):
             return self.high if value else self.low
         if isinstance(value, str):
             return self._laid(ordered_hash(value))
-        return None if is_nan(value) else float(value)
+        return None if is_nan(value) else _placed(value)
 
     def spans(self, values: ValueSet) -> tuple[Span, ...]:
         """Where these values are."""
@@ -102,8 +102,13 @@ def ordered_hash(text: str) -> float:
 
 def _of_numbers(numbers: NumberSet) -> Iterable[Span]:
     if numbers.members is not None:
-        return [(float(member), float(member)) for member in sorted(numbers.members)]
-    return [(float(numbers.low), float(numbers.high))] if numbers else []
+        return [(_placed(member), _placed(member)) for member in sorted(numbers.members)]
+    return [(_placed(numbers.low), float(numbers.high))] if numbers else []
+
+
+def _placed(number: float) -> float:
+    """Where a number is: segments do not include their ends, so what is infinite is at the last before."""
+    return min(float(number), sys.float_info.max)
 
 
 def merged(spans: Iterable[Span]) -> tuple[Span, ...]:

@@ -277,6 +277,7 @@ class Matcher(Station):
             "sets": sizes,
             "matched": self.queues.matched,
             "waiting": len(self.queues),
+            "left": self.has_left(),
             "table": self.segments.version if self.segments is not None else 0,
         }
 

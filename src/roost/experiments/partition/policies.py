@@ -1,0 +1,117 @@
+"""`partition-policies`: how much of the best division each forwarding policy reaches (004 figures 7, 8).
+
+The machines in the simulator, two dispatchers, at shares of what the best division would bear: a policy
+bears a share if the events that are held do not keep growing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isnan, nan
+
+from roost.experiments.frame import Claim, Experiment, Grid, Results, Scale, at_least, at_most
+from roost.experiments.partition.scale import TASK
+from roost.pictures.charts import Chart, Series
+
+SHARES: Mapping[str, tuple[float, ...]] = {
+    "drift": (0.7, 0.8, 0.9, 0.95),
+    "counting": (0.5, 0.6, 0.7, 0.8),
+    "adaptive": (0.3, 0.4, 0.5, 0.6, 0.8),
+    "response": (0.3, 0.4, 0.5, 0.6, 0.8),
+    "amount": (0.5, 0.6, 0.7, 0.8),
+    "random": (0.2, 0.25, 0.3, 0.35),
+}
+SCALES = {
+    "small": Scale(
+        "small",
+        1,
+        {"matchers": 5, "subscriptions": 400, "best_per_s": 150, "lasts_s": 15},
+        "5 matchers, 400 subscriptions, 15 s a run",
+    ),
+    "paper": Scale(
+        "paper",
+        3,
+        {"matchers": 20, "subscriptions": 4_000, "best_per_s": 1_000, "lasts_s": 60},
+        "20 matchers, 4,000 subscriptions, 60 s a run",
+    ),
+}
+
+
+def grids(scale: Scale, _: Mapping[str, str]) -> list[Grid]:
+    """All cells."""
+    usual: dict[str, list[bool | int | float | str]] = {
+        "what": ["simulated"],
+        **{name: [value] for name, value in scale.settings.items()},
+    }
+    return [{**usual, "policy": [policy], "share": shares} for policy, shares in SHARES.items()]
+
+
+def borne(results: Results, policy: str) -> float:
+    """The largest share that it bears in all runs, with all smaller ones; NaN if there is none."""
+    own, found = results.where(policy=policy), nan
+    for share in SHARES[policy]:
+        cells = own.where(share=share).done
+        if not cells or not all(result.figures.get("bears") for result in cells):
+            break
+        found = share
+    return found
+
+
+def claims(results: Results) -> list[Claim]:
+    """What the paper says of its adaptive policy, of ours."""
+    drift = borne(results, "drift")
+    others = {policy: borne(results, policy) for policy in SHARES}
+    at_most_loaded = results.where(policy="drift", share=0.9)
+    return [
+        at_least("004 fig 7", "drift, of the best that any policy could", 100 * drift, 90),
+        at_least("004 fig 7", "over response time", drift / others["response"], 1.1, "times", 1.1),
+        at_least("004 fig 7", "over amount", drift / others["amount"], 1.2, "times", 1.2),
+        at_least("004 fig 7", "over random", drift / others["random"], 3.0, "times", 3.5),
+        at_most(
+            "004 fig 8",
+            "normalised deviation of load at 90 % of the best",
+            at_most_loaded.mean("deviation"),
+            0.14,
+            "",
+            0.14,
+        ),
+    ]
+
+
+def findings(results: Results) -> list[str]:
+    """What each bears."""
+    words = ", ".join(f"{policy} {borne(results, policy):.2f}" for policy in SHARES)
+    return [
+        f"Of what the best division would bear: {words}. The paper's formula (adaptive) has the"
+        " arrivals of the past, and oscillates between reports; drift counts what it has sent itself."
+    ]
+
+
+def charts(results: Results) -> list[Chart]:
+    """Events held, by share."""
+    lines = []
+    for policy, shares in SHARES.items():
+        own = results.where(policy=policy)
+        means = [(share, own.where(share=share).mean("held")) for share in shares]
+        lines.append(Series(policy, tuple((x, y) for x, y in means if not isnan(y))))
+    return [
+        Chart(
+            id="004 fig 7",
+            title="events held at the end, by the share of the best division",
+            x="share of the best",
+            y="events",
+            series=tuple(lines),
+        )
+    ]
+
+
+POLICIES = Experiment(
+    name="partition-policies",
+    what="how much of the best division each forwarding policy reaches (004 figures 7 and 8)",
+    task=TASK,
+    scales=SCALES,
+    grids=grids,
+    claims=claims,
+    charts=charts,
+    findings=findings,
+)
