@@ -20,10 +20,8 @@ from roost.partition.matcher import Matcher
 from roost.pipeline.sweeps.tasks import Parameters, Row
 from roost.simulation.world import World
 
-# Held events that grow by more than this share of the rate, each second, do not stop growing ...
+# Held events that grow by more than this share of the rate, each second, do not stop growing.
 GROWTH = 0.03
-# ... if they are more than come in this time: fewer are no backlog.
-BACKLOG_S = 0.5
 
 
 def cell(parameters: Parameters, seed: int) -> Row:
@@ -84,7 +82,7 @@ def simulated_row(parameters: Parameters, seed: int) -> Row:
     busy = [_matcher(world, f"M{number}").queues.busy_s for number in range(matchers)]
     oracle = world.oracle
     return {
-        "bears": growth < GROWTH or fmean(held[-third:]) < BACKLOG_S * rate_per_s,
+        "bears": growth < GROWTH,
         "growth": growth,
         "held": held[-1],
         "deviation": normalised_deviation(busy),
