@@ -248,11 +248,12 @@ def tree(links: list[tuple[str, str]], broker: str) -> set[str]:
 def workloads(draw: st.DrawFn) -> list[Statement]:
     """Statements that make a workload, sorted by time."""
     steps = draw(st.integers(0, 30))
-    # A step writes four statements at most; before them come four, and after them the end.
+    # A step writes four statements at most; before them come six, and after them the end.
     times = st.floats(min_value=0, max_value=1e9)
-    size = 4 * steps + 5
+    size = 4 * steps + 7
     author = Author(draw, sorted(draw(st.lists(times, min_size=size, max_size=size))))
-    for begin in (author.add_broker, author.add_broker, author.add_link, author.add_client):
+    # Three in a row, so that there is always a link that can move.
+    for begin in (*[author.add_broker] * 3, *[author.add_link] * 2, author.add_client):
         begin()
     for _ in range(steps):
         author.step()
