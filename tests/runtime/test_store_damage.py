@@ -10,6 +10,7 @@ import os
 import sqlite3
 import struct
 import tempfile
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -615,6 +616,7 @@ def test_what_was_about_to_be_written_when_the_file_went_is_said_to_be_lost(tmp_
     bench.wait_held()
     bench.write({("b",): 1})  # the next that is taken, right before the thread looks
     (tmp_path / "store").rename(tmp_path / "away")
+    time.sleep(0.05)  # so that it is time to look
     bench.release()
     bench.wait_until(lambda: "is not there any more" in bench.store.trouble)
     with pytest.raises(StoreError, match="without the last 1 transactions"):
