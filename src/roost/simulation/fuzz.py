@@ -25,12 +25,10 @@ A scenario is a workload like any other: `Scenario.text` is the file from which 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable
 
 import msgspec
 
-from roost.broker.registry import ModuleOrder
 from roost.broker.story import Storybook
 from roost.language import Advertisement, Filter, Operator, Predicate, Subscription
 from roost.overlay.topologies import (
@@ -43,7 +41,7 @@ from roost.overlay.topologies import (
     star,
 )
 from roost.simulation import statements as st
-from roost.simulation.faults import SHORTEST_S, Faults, merged, stage_of
+from roost.simulation.faults import SHORTEST_S
 from roost.simulation.optimisers import Modules, modules_of
 from roost.simulation.run import Checks, check, rest, run
 from roost.simulation.scenario_settings import (
@@ -54,11 +52,9 @@ from roost.simulation.scenario_settings import (
     REWIRINGS,
     settings_of,
 )
+from roost.simulation.script import Script
 from roost.simulation.service_scenario import PROFILE as PARTITION
 from roost.simulation.service_scenario import ServiceScenario
-from roost.simulation.settings import settings_changed
-from roost.simulation.words import Words
-from roost.simulation.workload_file import write_workload
 from roost.simulation.world import World
 
 BROKERS_MIN, BROKERS_MAX = 3, 40
@@ -88,18 +84,12 @@ CROWDED = 0.6  # the share of clients that begin at the same broker
 DRAINS = 0.4
 
 
-class Scenario:
+class Scenario(Script):
     """What a seed makes: settings and statements."""
 
     def __init__(self, seed: int, profile: str = "all") -> None:
-        self.random = random.Random(f"{seed}/{profile}")
-        self._words = Words(self.random)
-        self.seed = seed
-        self.profile = profile
+        super().__init__(seed, profile)
         self.settings = settings_of(seed, profile, self.random)
-        self._said: list[st.Statement] = []
-        self._names = 0
-        self._now = 0.0
         self._publishers: dict[str, dict[str, Advertisement]] = {}
         self._subscribers: dict[str, list[str]] = {}
         self._durables: list[str] = []  # subscribers whose session outlives their process
@@ -107,18 +97,12 @@ class Scenario:
         self._brokers: list[str] = []
         self._links: list[tuple[str, str]] = []
         self._whole_at = 0.0  # when the overlay is, or was last, joined again
-        self._busy_until: dict[str, float] = {}  # publisher -> when it publishes what is planned
         self._away_until: dict[str, float] = {}  # clients that vanish while they move
-        self._faulty: list[float] = []  # when there are to be faults
         self._build()
         for _ in range(self.random.randint(1, 3)):
             self._phase()
         self.until = self._now + SETTLE_S
-        self.statements = self._finished()
-
-    def text(self) -> str:
-        """The workload file that says the same, line by line."""
-        return write_workload([*self._set(), *self.statements], self._comments())
+        self.statements = self._finished(*self._faults())
 
     # --- the beginning ------------------------------------------------------------------------------
 
@@ -570,55 +554,11 @@ class Scenario:
             self._busy_until[publisher] = max(at, self._busy_until.get(publisher, 0.0))
             self._say(st.Publish(at=at, publisher=publisher, event=event))
 
-    # --- the end ------------------------------------------------------------------------------------
-
-    def _finished(self) -> list[st.Statement]:
-        """All that was said and the faults, in the order of time, each with its line in the file."""
-        said = merged(self._said, ())
-        lines = merged([*said, *self._faults(said)], [st.End(at=self.until)])
-        first = len(self._comments()) + len(self._set()) + 1
-        return [msgspec.structs.replace(s, line=n) for n, s in enumerate(lines, first)]
-
-    def _faults(self, said: list[st.Statement]) -> list[st.Statement]:
-        faults = Faults(
-            self.random,
-            {MOVES: "all", BALANCING: "all", OVERLAY: REWIRINGS}.get(self.profile, self.profile),
-            stage_of(said),
-            durability=self.settings.durability,
-            end=self.until,
-        )
+    def _faults(self) -> tuple[str, tuple[float, float]]:
+        """Of which kinds they are, and how long they last."""
+        alike = {MOVES: "all", BALANCING: "all", OVERLAY: REWIRINGS}
         lasts_s = EDGE_FAULTS_S if self.profile == EDGES else (SHORTEST_S, PHASE_S / 2)
-        for at in self._faulty:
-            faults.fault(at, at + self.random.uniform(*lasts_s))
-        return faults.statements
-
-    def _set(self) -> list[st.Statement]:
-        changed = settings_changed(self.settings)
-        orders = [
-            st.UseOptimiser(at=0.0, reference=order.reference, order=words_of(order))
-            for order in self.settings.modules
-        ]
-        return [*(st.Set(at=0.0, key=key, value=value) for key, value in changed.items()), *orders]
-
-    def _comments(self) -> tuple[str, ...]:
-        return (f"roost sim fuzz --first {self.seed} --seeds 1 --profile {self.profile}",)
-
-    # --- helpers ------------------------------------------------------------------------------------
-
-    def _say(self, statement: st.Statement) -> None:
-        self._said.append(statement)
-
-    def _soon(self, within_s: float) -> float:
-        return round(self._now + self.random.random() * within_s, 3)
-
-    def _name(self, prefix: str) -> str:
-        self._names += 1
-        return f"{prefix}{self._names}"
-
-
-def words_of(order: ModuleOrder) -> str:
-    """What `parse_order` reads."""
-    return " ".join([order.state.value, *(f"{k}={v}" for k, v in order.settings.items())])
+        return alike.get(self.profile, self.profile), lasts_s
 
 
 def scenario_of(seed: int, profile: str) -> Scenario | ServiceScenario:

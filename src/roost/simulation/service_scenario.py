@@ -12,15 +12,13 @@ from __future__ import annotations
 import random
 from itertools import combinations
 
-import msgspec
-
 from roost.language import Event, Value
 from roost.partition.naming import DISPATCHER, MATCHER
 from roost.simulation import statements as st
-from roost.simulation.faults import SHORTEST_S, Faults, merged, stage_of
-from roost.simulation.settings import Settings, settings_changed
-from roost.simulation.words import ATTRIBUTES, CLASSES, VALUES, Words
-from roost.simulation.workload_file import write_workload
+from roost.simulation.faults import SHORTEST_S
+from roost.simulation.script import Script
+from roost.simulation.settings import Settings
+from roost.simulation.words import ATTRIBUTES, CLASSES, VALUES
 
 PROFILE = "partition"
 DIMENSIONS = (
@@ -39,33 +37,23 @@ FAULTS_S = (SHORTEST_S, 6.0)
 LEAVES_S = 12.0
 
 
-class ServiceScenario:
+class ServiceScenario(Script):
     """What a seed makes. Other machines may take the place of the service's: see `tests/partition`."""
 
     def __init__(self, seed: int, *, dispatcher: str = DISPATCHER, matcher: str = MATCHER) -> None:
-        self.random = r = random.Random(f"{seed}/{PROFILE}")
-        self.seed = seed
-        self.profile = PROFILE
-        self._words = Words(r)
+        super().__init__(seed, PROFILE)
+        r = self.random
         self._types = (dispatcher, matcher)
         self.settings = _settings(r)
-        self._said: list[st.Statement] = []
-        self._now = 0.0
-        self._names = 0
         self._publishers: list[str] = []
         self._subscribers: dict[str, list[str]] = {}
         self._durables: list[str] = []
-        self._busy_until: dict[str, float] = {}
-        self._faulty: list[float] = []
         self._build()
         for _ in range(r.randint(1, 3)):
             self._phase()
-        self.until = self._now + SETTLE_S
-        self.statements = self._finished()
-
-    def text(self) -> str:
-        """The workload file that says the same, line by line."""
-        return write_workload([*self._set(), *self.statements], self._comments())
+        last = max(statement.at for statement in self._said)
+        self.until = round(max(self._now, last) + SETTLE_S, 3)
+        self.statements = self._finished(r.choice(["edges", "rewirings"]), FAULTS_S)
 
     # --- the beginning ------------------------------------------------------------------------------
 
@@ -261,42 +249,6 @@ class ServiceScenario:
     def _publish_from(self, publisher: str, at: float) -> None:
         self._busy_until[publisher] = max(at, self._busy_until.get(publisher, 0.0))
         self._say(st.Publish(at=at, publisher=publisher, event=self._event()))
-
-    # --- the end ------------------------------------------------------------------------------------
-
-    def _finished(self) -> list[st.Statement]:
-        last = max(statement.at for statement in self._said)
-        self.until = round(max(self.until, last + SETTLE_S), 3)
-        said = merged(self._said, ())
-        faults = Faults(
-            self.random,
-            self.random.choice(["edges", "rewirings"]),
-            stage_of(said),
-            durability=self.settings.durability,
-            end=self.until,
-        )
-        for at in self._faulty:
-            faults.fault(at, at + self.random.uniform(*FAULTS_S))
-        lines = merged([*said, *faults.statements], [st.End(at=self.until)])
-        first = len(self._comments()) + len(self._set()) + 1
-        return [msgspec.structs.replace(s, line=n) for n, s in enumerate(lines, first)]
-
-    def _set(self) -> list[st.Statement]:
-        changed = settings_changed(self.settings)
-        return [st.Set(at=0.0, key=key, value=value) for key, value in changed.items()]
-
-    def _comments(self) -> tuple[str, ...]:
-        return (f"roost sim fuzz --first {self.seed} --seeds 1 --profile {self.profile}",)
-
-    def _say(self, statement: st.Statement) -> None:
-        self._said.append(statement)
-
-    def _soon(self, within_s: float) -> float:
-        return round(self._now + self.random.random() * within_s, 3)
-
-    def _name(self, prefix: str) -> str:
-        self._names += 1
-        return f"{prefix}{self._names}"
 
 
 def _settings(r: random.Random) -> Settings:

@@ -16,6 +16,7 @@ of a broker is kept until one of its links moves, since nothing else changes it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -53,14 +54,14 @@ class Done(NamedTuple):
     utility: float
 
 
-class Rule:
+class Rule(ABC):
     """What a broker decides by."""
 
     threshold = 0.0
 
+    @abstractmethod
     def measure(self, sides: Sides) -> Any:
         """What depends on the counters of a broker alone."""
-        raise NotImplementedError
 
     def offers(self, broker: int, measured: Any, degrees: list[int], random: Random) -> Offers:  # noqa: ARG002
         """What it could rewire; its neighbours have so many neighbours."""
@@ -71,10 +72,10 @@ class Rule:
         """Whether the best is good enough."""
         return is_above(utility, second, self.threshold)
 
-    def decided(self, broker: int, rewired: float | None, degree: int) -> None:
+    def decided(self, broker: int, rewired: float | None, degree: int) -> None:  # noqa: B027 (a hook)
         """What came of its decision: the utility of what was rewired, if anything."""
 
-    def involved(self, broker: int, degree: int) -> None:
+    def involved(self, broker: int, degree: int) -> None:  # noqa: B027
         """Another broker has moved a link to it or from it."""
 
 
