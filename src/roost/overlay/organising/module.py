@@ -9,6 +9,9 @@ refused since; if nothing is left that is good enough, a new training begins. Co
 of this broker has moved, whoever wanted it, so of all three brokers. Elsewhere they are not: whatever moves
 there, this broker has the same brokers on each side as before.
 
+Neighbours that train in step want each other's links at the same moment, each is refused by the next, and
+without chance they would go on like that for ever. So whoever was refused trains for up to twice as long.
+
 A neighbour whose module is off, or only observes, is no anchor: it does not say yes.
 """
 
@@ -88,23 +91,27 @@ class SelfOrganising(Module):
         self._attempts = 0  # of all trainings
         self._neighbours = sorted(around.neighbours)
         # Not all brokers decide at once.
-        self._train(now, first=self._random.uniform(0.5, 1.0))
+        self._train(now, stretch=self._random.uniform(0.5, 1.0))
 
     # --- training -------------------------------------------------------------------------------------
 
-    def _train(self, now: float, first: float = 1.0) -> None:
+    def _train_out_of_step(self, now: float) -> None:
+        self._train(now, stretch=self._random.uniform(1.0, 2.0))
+
+    def _train(self, now: float, stretch: float = 1.0) -> None:
         """A new training begins."""
         self._counting.reset()
         self._since = self._over_at = now
+        self._seconds_wanted = TRAINING_S_MIN * max(stretch, 1.0)
         self._objections: dict[Rewiring, str] = {}
         self._attempt = None
         adapts = self.config.variant == "roost"
         messages = self._climate.training if adapts else self.config.training_messages
-        self._messages_wanted = round(messages * first) if self.config.training_messages else 0
+        self._messages_wanted = round(messages * stretch) if self.config.training_messages else 0
         for name in (ASKING, MOVING):
             self._around.cancel_timer(name)
         if self.config.training_s:
-            self._around.set_timer(TRAINING, self.config.training_s * first)
+            self._around.set_timer(TRAINING, self.config.training_s * stretch)
 
     def routed(self, visit: Visit, now: float) -> None:
         self._outcomes.passed(visit, now)
@@ -112,7 +119,7 @@ class SelfOrganising(Module):
             return
         self._counting.passed(visit)
         enough = 0 < self._messages_wanted <= self._counting.messages
-        if enough and now - self._since >= TRAINING_S_MIN:
+        if enough and now - self._since >= self._seconds_wanted:
             self._trained(now)
 
     def neighbours_changed(self, now: float) -> None:
@@ -201,9 +208,11 @@ class SelfOrganising(Module):
         here = self._around.broker
         evidence = evidence_of(trained, self.config, self._climate, decided)
         self._around.decide("stay", here, here, evidence=evidence, predicted={})
-        if not self._objections:
+        if self._objections:
+            self._train_out_of_step(now)
+        else:
             self._learn(None)
-        self._train(now)
+            self._train(now)
 
     def _learn(self, rewired: float | None) -> None:
         """Of Roost's own: how long to train from now on, and what is good enough."""
@@ -248,7 +257,7 @@ class SelfOrganising(Module):
         if len(self._objections) < ATTEMPTS_MAX and self._neighbours == attempt.trained.neighbours:
             self._decide(now)
         else:
-            self._train(now)
+            self._train_out_of_step(now)
 
     def _give_room_back(self, attempt: Attempt) -> None:
         returned = RoomReturned(attempt.rewiring.mover)
