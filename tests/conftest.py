@@ -1,7 +1,7 @@
 """What all tests share: how hard the property tests try, and which process runs a test if several do.
 
-ROOST_HYPOTHESIS=thorough tries many examples; the default ("ci") few, so that a change is checked
-in a minute. Examples are drawn anew each run; a failure prints the decorator that replays it.
+ROOST_HYPOTHESIS=thorough tries many examples, others each time; the default ("ci") few, always the same.
+A failure prints the decorator that replays it.
 """
 
 import os

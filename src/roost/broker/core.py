@@ -35,13 +35,11 @@ from roost.broker.machine import Happening
 from roost.broker.membership import Membership
 from roost.broker.messages import (
     ASKS_BACK,
-    Ack,
     Advertise,
     Answer,
     Arrived,
     DrainEcho,
     EndSession,
-    Frame,
     HandOver,
     Inquiry,
     Marker,
@@ -200,6 +198,8 @@ class Broker:
             session_messages=self._session_messages(),
         )
         self.traffic, self.table = self.exchange, self.router.subscriptions
+        # The short ways, for a client's acknowledgement and a neighbour's publication.
+        self.take_ack, self.take = node.take_ack, node.take
         self._work = work
         self._handlers = self._events()
 
@@ -215,14 +215,6 @@ class Broker:
         if self.absence.due:
             self.absence.inquire()
         return work.commit()
-
-    def take_ack(self, connection: int, ack: Ack) -> bool:
-        """The short way for a client's acknowledgement; False: it was not that simple, `handle` it."""
-        return self.node.take_ack(connection, ack)
-
-    def take(self, connection: int, frame: Frame, now: float) -> list[Command] | None:
-        """The short way for a neighbour's publication; None: it was not that simple, `handle` it."""
-        return self._work.commands if self.node.take(connection, frame, now) else None
 
     # --- what happens -------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from typing import Any
 from roost.broker import events as ev
 from roost.broker.acknowledging import TIMER as ACKS
 from roost.broker.acknowledging import Acknowledging
-from roost.broker.commands import Send
+from roost.broker.commands import Command, Send
 from roost.broker.config import BrokerConfig
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.flow import TIMER as FLOW
@@ -203,9 +203,11 @@ class Node:
             return
         peer = peers.get(connection)
         if peer is not None:
-            if isinstance(peer, Session) and self.hosted.is_deaf(peer):
+            channel = peer.channel
+            # Mostly nothing waits for it.
+            if channel.control.outbox and isinstance(peer, Session) and self.hosted.is_deaf(peer):
                 return
-            data = peer.channel.data
+            data = channel.data
             # Once it is on the list, only the bound can make it more urgent.
             if peer not in self.owed or data.received - data.reported >= self._ack_every:
                 self.acknowledging.owe(peer)
@@ -254,29 +256,32 @@ class Node:
         data.acknowledged(ack.data)
         return True
 
-    def take(self, connection: int, frame: Frame, now: float) -> bool:
+    def take(self, connection: int, frame: Frame, now: float) -> list[Command] | None:
         """The short way for most of a server's work: a neighbour's next publication, and no more.
 
-        False: it was not that simple, `handle` it. The two ways end in the same state.
+        None: it was not that simple, `handle` it. The two ways end in the same state.
         """
         peer = self.peers.on.get(connection)
         message = frame.message
         if peer is None or not peer.is_link or type(message) is not Publication:
-            return False
+            return None
         lane = peer.channel.data
         number = frame.sequence
+        work = self.work
         if (
-            self.work.journal is not None
+            work.journal is not None
             or frame.priority != DATA
             or number != lane.received + 1
             or number - lane.reported >= self._ack_every
             or peer not in self.owed
         ):
-            return False
+            return None
         lane.received = number
-        self.work.begin(now)
+        commands: list[Command] = []
+        work.commands = commands  # what `begin` would do; this way is for speed
+        work.now = now
         self._from_link(peer, message, frame.hops)  # type: ignore[arg-type]
-        return True
+        return commands
 
     # --- timers, and the beginning --------------------------------------------------------------------
 

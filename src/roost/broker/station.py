@@ -32,7 +32,6 @@ from roost.broker.exchange import parts_of
 from roost.broker.hops import Entry, Link, Session
 from roost.broker.machine import Happening
 from roost.broker.messages import (
-    Ack,
     Delivery,
     Dropped,
     Frame,
@@ -95,6 +94,8 @@ class Station:
         self.config = config
         self.settings = settings
         self.node = node = Node(config)
+        # The short ways, for a client's acknowledgement and a neighbour's publication.
+        self.take_ack, self.take = node.take_ack, node.take
         self.identity, self.links, self.sessions = node.identity, node.links, node.sessions
         self.tell = node.flow.tell
         self.traffic = Tally(config.watermarks_max)
@@ -272,12 +273,6 @@ class Station:
         work.begin(now)
         self._handlers[type(event)](event)
         return work.commit()
-
-    def take(self, connection: int, frame: Frame, now: float) -> list[Command] | None:
-        return self._work.commands if self.node.take(connection, frame, now) else None
-
-    def take_ack(self, connection: int, ack: Ack) -> bool:
-        return self.node.take_ack(connection, ack)
 
     # --- neighbours; see `links.Neighbourhood` --------------------------------------------------------
 

@@ -23,7 +23,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 from roost.broker.commands import (
@@ -80,6 +80,16 @@ QUEUED_BYTES = 300
 BITS = 8
 
 
+class Waits:
+    """How long data has waited for a connection."""
+
+    __slots__ = ("count", "waited_s")
+
+    def __init__(self) -> None:
+        self.waited_s = 0.0
+        self.count = 0
+
+
 class Meter:
     """What has been counted since the last sample of the load."""
 
@@ -110,7 +120,7 @@ class Meter:
         self.output_wait_s = 0.0
         self.client_wait_s = 0.0  # of which for clients,
         self.delivered = 0  # so many
-        self.link_waits: dict[int, tuple[float, int]] = {}  # on any other connection: for so many
+        self.link_waits: defaultdict[int, Waits] = defaultdict(Waits)  # on any other connection
 
 
 class Host:
@@ -398,9 +408,11 @@ class Life:
         free_at = self._free_at if self._free_at > now else now
         self._free_at = free_at + takes
         if type(parcel) is Frame and parcel.priority == DATA:
-            waited_s, count = meter.link_waits.get(connection, (0.0, 0))
-            meter.link_waits[connection] = (waited_s + free_at - now, count + 1)
-            meter.output_wait_s += free_at - now
+            waits = meter.link_waits[connection]
+            waits.count += 1
+            if free_at > now:
+                waits.waited_s += free_at - now
+                meter.output_wait_s += free_at - now
             departure = self._free_at
         else:
             departure = max(now, self._control_free_at) + takes
@@ -425,11 +437,12 @@ class Life:
             times.append(time + latency_s)
         self._free_at = time
         meter = self.meter
-        waited -= len(sizes) * now
+        count = len(sizes)
+        waited -= count * now
         meter.output_wait_s += waited
         meter.client_wait_s += waited
-        meter.delivered += len(sizes)
-        meter.messages_out += len(sizes)
+        meter.delivered += count
+        meter.messages_out += count
         meter.bytes_out += sum(sizes)
         if world.storybook is not None:
             for connection, frame in frames:
@@ -497,9 +510,9 @@ class Life:
     def _link_waits(self, meter: Meter) -> Iterator[tuple[str, float]]:
         """How long data has waited for each neighbour that it went to."""
         for link in self.machine.links.values():
-            if link.connection in meter.link_waits:
-                waited_s, count = meter.link_waits[link.connection]
-                yield link.name, waited_s / count
+            if link.connection is not None and link.connection in meter.link_waits:
+                waits = meter.link_waits[link.connection]
+                yield link.name, waits.waited_s / waits.count
 
     def _queueing_delay(self, meter: Meter, now: float) -> float:
         if meter.matched:
