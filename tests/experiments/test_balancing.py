@@ -177,7 +177,7 @@ def test_claims_are_shares_of_seeds() -> None:
     assert isnan(share(Results([]), below("converged_s", 1.0)))
 
 
-@pytest.mark.parametrize("name", ["balancing-local", "balancing-global"])
+@pytest.mark.parametrize("name", ["balancing-local", "balancing-global", "balancing-micro"])
 def test_without_results_no_claim_holds_and_nothing_falls_over(name: str) -> None:
     experiment = find_experiment(name)
     nothing = Results([])

@@ -1,6 +1,7 @@
-"""The evaluation of 001 (dynamic load balancing): one cluster, and clusters in a chain."""
+"""The evaluation of 001 (dynamic load balancing): one cluster, clusters in a chain, and nine studies."""
 
 from roost.experiments.balancing.clusters import GLOBAL
 from roost.experiments.balancing.local import LOCAL
+from roost.experiments.balancing.micro import MICRO
 
-EXPERIMENTS = (LOCAL, GLOBAL)
+EXPERIMENTS = (LOCAL, GLOBAL, MICRO)

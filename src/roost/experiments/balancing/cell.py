@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta
 from msgspec.structs import replace
 
 from roost.balancing import Balancing, BalancingConfig
@@ -31,6 +32,7 @@ from roost.pipeline.sweeps.tasks import (
 )
 from roost.simulation.faults import with_faults
 from roost.simulation.generators import generate
+from roost.simulation.generators.clusters import Clusters
 from roost.simulation.generators.parameters import parameters_of, read_values
 from roost.simulation.generators.parts import Count, Positive, Seconds, Share
 from roost.simulation.run import Checks, run_workload, verdict
@@ -40,7 +42,7 @@ from roost.traces import TraceWriter
 
 # With this a quote has about 300 bytes when it is delivered, which gives output ratios like the thesis'.
 PAYLOAD_BYTES = 64
-JOINED_S = 1_010.0
+JOINING_FROM_S, JOINING_PER_S = 10.0, 2.0
 CROWDED = {"local": "B1", "global": "B11"}
 SHOWN = ("converged_s", "reconverged_s", "overhead", "sessions")
 Faults = Literal["none", "network", "crash", "all"]
@@ -54,6 +56,12 @@ def simulated(
     settings: str = "",
     publishers: Positive = 40,
     subscribers: Count = 2_000,
+    times: Positive = 1,
+    joining_per_s: Annotated[float, Meta(gt=0)] = JOINING_PER_S,
+    edges: Count = 0,
+    clusters: Clusters = 4,
+    shape: Literal["chain", "star"] = "chain",
+    machines: Literal["macro", "micro", "equal"] = "macro",
     zero_traffic: Share = 0.25,
     change_at_s: Seconds = 3_000.0,
     until_s: Seconds = 5_000.0,
@@ -61,14 +69,24 @@ def simulated(
     payload_bytes: Count = PAYLOAD_BYTES,
     faults: Faults = "none",
 ) -> Row:
-    """The thesis' experiments on load balancing, and the figures of its graphs."""
-    given = {
+    """The thesis' experiments on load balancing, and the figures of its graphs.
+
+    There are `times` as many subscribers. `edges` are of one cluster, equal ones, if it is not 0; `clusters`,
+    `shape` and `machines` are those of several.
+    """
+    joined_s = JOINING_FROM_S + subscribers * times / joining_per_s
+    given: dict[str, object] = {
         "publishers": publishers,
-        "subscribers": subscribers,
+        "subscribers": subscribers * times,
+        "joined_s": joined_s,
         "zero_traffic": zero_traffic,
         "change_at_s": change_at_s,
         "until_s": until_s,
     }
+    if workload == "local":
+        given["edges"] = edges
+    else:
+        given |= {"clusters": clusters, "shape": shape, "machines": machines}
     statements = generate(workload, seed, {name: str(value) for name, value in given.items()})
     planned = parse_workload(write_workload(statements), workload, None)
     planned = replace(planned, settings=replace(planned.settings, payload_bytes=payload_bytes))
@@ -76,7 +94,14 @@ def simulated(
         planned = with_faults(planned, faults, seed, until_s)
     config = config_of(profile, settings)
     with TemporaryDirectory(prefix="roost-experiment-") as folder:
-        return _run(planned, config, seed, Path(folder), workload, change_at_s, until_s, every_s)
+        return _run(
+            planned,
+            config,
+            seed,
+            Path(folder),
+            Course((), joined_s, change_at_s, until_s, CROWDED[workload]),
+            every_s,
+        )
 
 
 def _run(
@@ -84,9 +109,7 @@ def _run(
     config: BalancingConfig,
     seed: int,
     folder: Path,
-    workload: str,
-    change_at_s: float,
-    until_s: float,
+    course: Course,
     every_s: float,
 ) -> Row:
     with TraceWriter(folder, "cell") as trace:
@@ -97,7 +120,7 @@ def _run(
             trace=trace,
             modules=lambda _: (Balancing(config),),
         )
-        run_workload(world, planned, until_s)
+        run_workload(world, planned, course.end_s)
         placed = Counter(client.broker for client in world.clients.values())
         near = {name: list(world.overlay.neighbours(name)) for name in world.hosts}
         checks, _ = verdict(world, planned)
@@ -109,7 +132,7 @@ def _run(
         if name not in edges
     }
     pairs = [(one, other) for one in clusters for other in near[one] if other in clusters]
-    course = Course(edges, JOINED_S, change_at_s, until_s, CROWDED[workload])
+    course = course._replace(edges=edges)
     return {
         **_verdict(checks),
         **figures(tables, course, config),
@@ -146,15 +169,19 @@ def read(texts: Mapping[str, str]) -> Parameters:
     """Parameters from texts; what does not go together is refused."""
     parameters: Parameters = dict(read_values("balancing", PARAMETERS, texts))
     config_of(str(parameters.get("profile", "thesis")), str(parameters.get("settings", "")))
-    if float(parameters.get("until_s", 5_000.0)) <= JOINED_S:
-        raise UserError(f"until_s: subscribers join until {JOINED_S:g} s; expected more")
+    known = {name: p.default for name, p in PARAMETERS.items()} | parameters
+    subscribers = int(known["subscribers"]) * int(known["times"])
+    joined_s = JOINING_FROM_S + subscribers / float(known["joining_per_s"])
+    if float(known["until_s"]) <= joined_s:
+        raise UserError(f"until_s: subscribers join until {joined_s:g} s; expected more")
     return parameters
 
 
 def cost(parameters: Parameters) -> float:
     """Runs grow with the publications, and with who gets them."""
     known = {name: p.default for name, p in PARAMETERS.items()} | parameters
-    return float(known["publishers"]) * float(known["subscribers"]) * float(known["until_s"])
+    subscribers = float(known["subscribers"]) * float(known["times"])
+    return float(known["publishers"]) * subscribers * float(known["until_s"])
 
 
 def run(parameters: Parameters, seed: int) -> Row:

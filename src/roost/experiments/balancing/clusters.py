@@ -117,6 +117,7 @@ GLOBAL = Experiment(
             {
                 "publishers": 20,
                 "subscribers": 600,
+                "joining_per_s": 0.6,
                 "zero_traffic": 0.2,
                 "change_at_s": 2_500.0,
                 "until_s": 4_000.0,

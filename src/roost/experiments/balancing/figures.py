@@ -7,7 +7,12 @@
     overhead                   of all messages and deliveries, those that are no quotes, in %;
                                acknowledgements apart
     sessions...                in which an offload was decided on
-    input_error, output_error  predicted over measured, less 1, in %: of brokers that became stable
+    input_error, output_error  predicted over measured, less 1, in %: of brokers that became stable;
+                               ..._size: whatever its sign
+    delivery_delay_s           until an event was matched where it was delivered, over the steady periods
+    peak_input, relieved_s     of the broker that all subscribers join: its highest input ratio, over a
+                               minute, and when it was overloaded for the last time
+    clusters_input_deviation   standard deviation over the clusters, mean over the steady periods
     subscribers_B1, ...        where subscribers are at the end
 
 Differences are those of means over a minute: quotes come one by one, and a sample of 10 s has too few to
@@ -71,6 +76,8 @@ def figures(tables: Tables, course: Course, config: BalancingConfig) -> dict[str
     }
     for name in INDICES:
         found[f"{name}_deviation"] = deviation(tables, course, name)
+    found["delivery_delay_s"] = delivery_delay(tables, course)
+    found |= crowding(tables, course, config)
     found |= _sessions(tables.decisions, course)
     return found | _errors(tables.decisions, course)
 
@@ -118,6 +125,10 @@ def cluster_figures(
         for one, other in neighbours:
             widest = np.maximum(widest, np.abs(means[one] - means[other]) / threshold)
         ends |= {f"{name}_{head}_end": float(mean[last]) for head, mean in means.items()}
+        if name == INDICES[0]:
+            ends["clusters_input_deviation"] = _steady_mean(
+                times, np.std(list(means.values()), axis=0), course
+            )
     return {
         "clusters_converged_s": first_held(times, widest, course.joined_s, course.change_s),
         "clusters_reconverged_s": first_held(times, widest, course.change_s, course.end_s)
@@ -157,6 +168,34 @@ def deviation(tables: Tables, course: Course, name: str) -> float:
         for start, end in course.steady()
     ]
     return float(np.concatenate(values).mean()) if values else nan
+
+
+def _steady_mean(times: Floats, values: Floats, course: Course) -> float:
+    inside = [(times > start) & (times <= end) for start, end in course.steady()]
+    return float(values[np.logical_or.reduce(inside)].mean()) if inside else nan
+
+
+def crowding(tables: Tables, course: Course, config: BalancingConfig) -> dict[str, float]:
+    """What became of the broker that all subscribers join."""
+    times = tables.loads.times
+    ratios = smooth(times, tables.loads.by_name[INDICES[0]])
+    own = ratios[:, tables.brokers.index(course.crowded)]
+    overloaded = times[own >= config.overload_high]
+    return {
+        "peak_input": float(own.max()),
+        "relieved_s": float(overloaded[-1]) if len(overloaded) else 0.0,
+    }
+
+
+def delivery_delay(tables: Tables, course: Course) -> float:
+    """Of all deliveries of the steady periods, on average."""
+    visits = tables.visits
+    inside = [(visits.time > start) & (visits.time <= end) for start, end in course.steady()]
+    if not inside:
+        return nan
+    kept = visits.where(np.logical_or.reduce(inside))
+    delivered = int(kept.local.sum())
+    return float((kept.age_s * kept.local).sum()) / delivered if delivered else nan
 
 
 # --- messages ---------------------------------------------------------------------------------------
@@ -229,8 +268,11 @@ def _errors(decisions: Sequence[Mapping[str, Any]], course: Course) -> dict[str,
             if measured > 0:
                 found.append(predicted[f"{name}_ratio"] / measured - 1)
     return {
-        f"{name}_error": PERCENT * float(np.mean(found)) if found else nan
+        f"{name}_error{size}": PERCENT * float(np.mean(np.abs(found) if size else found))
+        if found
+        else nan
         for name, found in errors.items()
+        for size in ("", "_size")
     }
 
 

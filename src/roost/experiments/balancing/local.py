@@ -168,7 +168,13 @@ LOCAL = Experiment(
         "small": Scale(
             "small",
             1,
-            {"publishers": 20, "subscribers": 600, "change_at_s": 1_600.0, "until_s": 2_600.0},
+            {
+                "publishers": 20,
+                "subscribers": 600,
+                "joining_per_s": 0.6,
+                "change_at_s": 1_600.0,
+                "until_s": 2_600.0,
+            },
             "20 publishers, 600 subscribers, 2,600 s: to see that it runs; shares are the thesis'"
             " at paper scale only",
         ),

@@ -33,6 +33,7 @@ from roost.simulation.generators.parts import (
     overlay,
 )
 from roost.simulation.generators.thesis import (
+    EQUAL_EDGE,
     LOCAL_PUBLISHERS_FROM_S,
     LOCAL_PUBLISHERS_GAP_S,
     LOCAL_SUBSCRIBERS_BY_S,
@@ -47,7 +48,6 @@ from roost.simulation.statements import Set, Statement
 Clusters = Annotated[int, Meta(ge=1, le=99)]
 
 HEAD, EQUAL_HEAD = Machine(3000.0, 128.0, 10.0), Machine(2000.0, 32.0, 10.0)
-EQUAL_EDGE = Machine(500.0, 64.0, 3.0)
 EDGES = {
     "macro": (
         (Machine(300.0, 128.0, 1.0), Machine(200.0, 128.0, 0.5)),
@@ -96,6 +96,7 @@ def global_(
     machines: Literal["macro", "micro", "equal"] = "macro",
     publishers: Positive = 40,
     subscribers: Count = 2_000,
+    joined_s: Seconds = LOCAL_SUBSCRIBERS_BY_S,
     zero_traffic: Share = 0.2,
     changed: Share = 0.5,
     change_at_s: Seconds = 8_000.0,
@@ -105,7 +106,8 @@ def global_(
 ) -> list[Statement]:
     """Global load balancing (001 section 5.2.2): clusters of three brokers, all subscribers at B11.
 
-    The share `changed` of the publishers doubles its rate at `change_at_s`.
+    The share `changed` of the publishers doubles its rate at `change_at_s`. Subscribers come from 10 s on,
+    until `joined_s`.
     """
     market = market_of(seed, publishers, bars)
     symbols = market.symbols[:publishers]
@@ -114,7 +116,7 @@ def global_(
         rng, symbols, ["B10"], LOCAL_PUBLISHERS_FROM_S, LOCAL_PUBLISHERS_GAP_S
     )
     joining = draws(seed, "global subscribers")
-    times = joining_times(joining, subscribers, LOCAL_SUBSCRIBERS_FROM_S, LOCAL_SUBSCRIBERS_BY_S)
+    times = joining_times(joining, subscribers, LOCAL_SUBSCRIBERS_FROM_S, joined_s)
     subscriptions = ThesisSubscriptions(market, symbols)
     return finished(
         [

@@ -77,6 +77,7 @@ LOCAL_MACHINES = (
     Machine(400.0, 32.0, 2.0),
     Machine(1000.0, 32.0, 5.0),
 )
+EQUAL_EDGE = Machine(500.0, 64.0, 3.0)
 LOCAL_PUBLISHERS_FROM_S, LOCAL_PUBLISHERS_GAP_S = 5.0, 0.1
 LOCAL_SUBSCRIBERS_FROM_S, LOCAL_SUBSCRIBERS_BY_S = 10.0, 1010.0
 
@@ -181,6 +182,8 @@ def local(
     *,
     publishers: Positive = 40,
     subscribers: Count = 2_000,
+    joined_s: Seconds = LOCAL_SUBSCRIBERS_BY_S,
+    edges: Count = 0,
     zero_traffic: Share = 0.25,
     changed: Share = 0.5,
     change_at_s: Seconds = 3_000.0,
@@ -189,8 +192,10 @@ def local(
 ) -> list[Statement]:
     """Local load balancing (001 section 5.2.1): a star of five brokers, all subscribers at the weakest.
 
-    The share `changed` of the publishers doubles its rate at `change_at_s`.
+    The share `changed` of the publishers doubles its rate at `change_at_s`. Subscribers come from 10 s on,
+    until `joined_s`. With `edges` there are so many edge-brokers, all equal (section 5.3.1.3).
     """
+    machines = (LOCAL_MACHINES[0], *(EQUAL_EDGE,) * edges) if edges else LOCAL_MACHINES
     market = market_of(seed, publishers, bars)
     symbols = market.symbols[:publishers]
     rng = draws(seed, "local publishers")
@@ -198,11 +203,11 @@ def local(
         rng, symbols, ["B0"], LOCAL_PUBLISHERS_FROM_S, LOCAL_PUBLISHERS_GAP_S
     )
     joining = draws(seed, "local subscribers")
-    times = joining_times(joining, subscribers, LOCAL_SUBSCRIBERS_FROM_S, LOCAL_SUBSCRIBERS_BY_S)
+    times = joining_times(joining, subscribers, LOCAL_SUBSCRIBERS_FROM_S, joined_s)
     subscriptions = ThesisSubscriptions(market, symbols)
     return finished(
         [
-            *overlay(star(len(LOCAL_MACHINES)), LOCAL_MACHINES),
+            *overlay(star(len(machines)), machines),
             *quoting,
             *thesis_subscribers(joining, subscriptions, times, ["B1"], zero_traffic),
             *doubled(rng, quoting, changed, change_at_s),
