@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
@@ -131,14 +132,18 @@ class Answer(NamedTuple):
     headers: Mapping[str, str]
 
 
-async def post(gateway: Gateway, soap: Soap, body: str, headers: str = "", **more: str) -> Answer:
+async def post(gateway: Gateway, soap: Soap, body: str, headers: str = "", **more: Any) -> Answer:
     """Send a message to a gateway."""
     return await post_bytes(gateway, message(soap, body, headers), soap.media_type, **more)
 
 
-async def post_bytes(gateway: Gateway, data: bytes, kind: str, **headers: str) -> Answer:
+async def post_bytes(
+    gateway: Gateway, data: bytes, kind: str, tls: ssl.SSLContext | None = None, **headers: str
+) -> Answer:
     def work() -> Answer:
         connection = http.client.HTTPConnection(HOST, gateway.port, timeout=30)
+        if tls is not None:
+            connection = http.client.HTTPSConnection(HOST, gateway.port, context=tls)
         try:
             connection.request("POST", "/", data, {"Content-Type": kind, **headers})
             response = connection.getresponse()
@@ -200,7 +205,8 @@ class Heard(NamedTuple):
 class Sink:
     """Takes notifications. It can be killed, and come back at the same address."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.heard: list[Heard] = []
         self.status = 202
         self.port = 0
@@ -209,13 +215,13 @@ class Sink:
 
     @property
     def url(self) -> str:
-        return f"http://{HOST}:{self.port}/sink"
+        return f"http{'s' if self._tls else ''}://{HOST}:{self.port}/sink"
 
     def numbers(self) -> list[int]:
         return [heard.number() for heard in self.heard if heard.body.local == "Event"]
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, HOST, self.port)
+        self._server = await asyncio.start_server(self._serve, HOST, self.port, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def kill(self) -> None:
@@ -278,7 +284,7 @@ async def sinks(count: int = 1) -> AsyncIterator[list[Sink]]:
 # --- brokers and gateways ---------------------------------------------------------------------------
 
 QUICK = GatewaySettings(
-    port=0, allow_private=True, retry_min_s=0.02, retry_max_s=0.1, broker_s=5.0, sink_s=5.0
+    port=0, allow_private=True, retry_min_s=0.02, retry_max_s=0.1, broker_s=20.0
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 
 import pytest
@@ -44,11 +45,11 @@ BOMB = b"""<?xml version="1.0"?><!DOCTYPE a [<!ENTITY a "aaaaaaaaaa">%s]><a>&l9;
 @in_loop
 async def test_hostile_messages(data: bytes) -> None:
     async with broker() as server, gateway_to(server) as gateway:
-        began = time.monotonic()
+        began = time.process_time()
         for soap, status in ((SOAP_12, 400), (SOAP_11, 500)):
             answer = await post_bytes(gateway, data, soap.media_type)
             assert (answer.status, fault_of(answer.data)) == (status, f"s:{soap.codes['sender']}")
-        assert time.monotonic() - began < 2
+        assert time.process_time() - began < 2
         assert (await post(gateway, SOAP_12, "<Quote/>")).status == 202
 
 
@@ -100,7 +101,7 @@ async def test_other_requests() -> None:
 
 @in_loop
 async def test_slow_bodies_while_others_are_served() -> None:
-    settings = replace(QUICK, body_s=0.4, connections_max=40)
+    settings = replace(QUICK, body_s=1.5, connections_max=60)
     async with (
         broker() as server,
         gateway_to(server, settings) as gateway,
@@ -128,7 +129,6 @@ async def test_too_many_connections() -> None:
     settings = replace(QUICK, connections_max=8)
     async with broker() as server, gateway_to(server, settings) as gateway:
         held = [await asyncio.open_connection(HOST, gateway.port) for _ in range(12)]
-        await asyncio.sleep(0.1)
         # One host has half of them.
         ended = 0
         for reader, writer in held:
@@ -139,5 +139,8 @@ async def test_too_many_connections() -> None:
                 ended += 1
             writer.transport.abort()
         assert ended == 8
-        await asyncio.sleep(0.1)
-        assert (await post(gateway, SOAP_12, "<Quote/>")).status == 202
+        async with asyncio.timeout(10):
+            while True:
+                with contextlib.suppress(ConnectionError):
+                    assert (await post(gateway, SOAP_12, "<Quote/>")).status == 202
+                    break

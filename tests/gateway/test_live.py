@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import ssl
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -12,9 +13,11 @@ from roost.gateway.ws_eventing.records import FILE, Records
 from roost.gateway.ws_eventing.server import Gateway
 from roost.gateway.ws_eventing.versions import EVENTING_2004, EVENTING_2011, SOAP_12, Eventing, Soap
 from roost.runtime.server import BrokerServer
+from roost.runtime.tls import issue, make_authority
 from tests.client.support import config, in_loop, until, url_of
 from tests.client.test_security import secured, user
 from tests.gateway.kit import (
+    HOST,
     QUICK,
     VERSIONS,
     Sink,
@@ -24,7 +27,9 @@ from tests.gateway.kit import (
     broker,
     fault_of,
     gateway_to,
+    message,
     post,
+    post_bytes,
     prefixes,
     sinks,
     subscribe_body,
@@ -140,8 +145,9 @@ async def test_time_is_over() -> None:
     async with broker() as server, gateway_to(server) as gateway, sinks() as (sink,):
         for version in VERSIONS:
             await subscribed(gateway, version, SOAP_12, sink.url, expires="PT0.3S", end_to=sink.url)
-        assert len(sessions(server)) == 2
-        await until(lambda: not sessions(server), "they are over")
+        await until(
+            lambda: not sessions(server) and not len(gateway.subscriptions), "they are over"
+        )
         assert not sink.heard  # whoever asked for it knew
         for version, name in (
             (EVENTING_2004, "InvalidExpirationTime"),
@@ -288,6 +294,50 @@ async def test_a_broker_that_is_away() -> None:
             assert len(gateway.subscriptions) == 0
         finally:
             await gateway.stop()
+
+
+@in_loop
+async def test_a_broker_that_starts_again(tmp_path: Path) -> None:
+    async with sinks() as (sink,):
+        async with broker(config(data=tmp_path)) as server:
+            port, gateway = server.port, Gateway(url_of(server), QUICK)
+            await gateway.start()
+            await subscribed(gateway, EVENTING_2011, SOAP_12, sink.url)
+            assert (await post(gateway, SOAP_12, event(1))).status == 202
+            await hears(sink, 1)
+            sink.status = 503
+            assert (await post(gateway, SOAP_12, event(2))).status == 202
+        async with broker(config(data=tmp_path, port=port)):
+            sink.status = 202
+            assert (await post(gateway, SOAP_12, event(3))).status == 202
+            await hears(sink, 1, 2, 3)
+            await gateway.stop()
+
+
+def event(n: int) -> str:
+    return (
+        f"<event:Event><event:Attribute name='n' type='integer'>{n}</event:Attribute></event:Event>"
+    )
+
+
+@in_loop
+async def test_https_on_both_sides(tmp_path: Path) -> None:
+    authority, _ = make_authority(tmp_path)
+    certificate, key = issue(tmp_path, "here", [HOST])
+    server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_tls.load_cert_chain(certificate, key)
+    sink = Sink(server_tls)
+    await sink.start()
+    settings = replace(QUICK, certificate=str(certificate), key=str(key), authority=str(authority))
+    async with broker() as server, gateway_to(server, settings) as gateway:
+        client_tls = ssl.create_default_context(cafile=authority)
+        data = message(SOAP_12, subscribe_body(EVENTING_2011, sink.url))
+        answer = await post_bytes(gateway, data, SOAP_12.media_type, client_tls)
+        assert f"https://{HOST}:{gateway.port}/".encode() in answer.data
+        async with connect(url_of(server)) as client:
+            await publish(client, 1)
+        await hears(sink, 1)
+    await sink.kill()
 
 
 # --- who may, and how much --------------------------------------------------------------------------

@@ -232,13 +232,20 @@ def test_devices_speak_2004_with_addressing_of_2005() -> None:
     "data",
     [
         b"<a/>",
-        b"<s:Envelope xmlns:s='urn:x'/>",
         f"<s:Envelope xmlns:s='{SOAPS[0].namespace}'/>".encode(),
     ],
 )
 def test_no_envelopes(data: bytes) -> None:
     with pytest.raises(XmlError):
         open_envelope(data)
+
+
+@pytest.mark.parametrize("soap", SOAPS)
+def test_another_soap(soap: Soap) -> None:
+    with pytest.raises(FaultError) as raised:
+        open_envelope(message(soap, "<a/>").replace(soap.namespace.encode(), b"urn:soap"))
+    reply = answers.fault_without_envelope(raised.value, soap)
+    assert fault_of(reply.content) == "s:VersionMismatch"
 
 
 def test_every_fault_of_the_tables_is_one_of_its_version() -> None:

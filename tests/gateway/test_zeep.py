@@ -45,8 +45,7 @@ class Stranger:
         """A request about a subscription, with what the answer to Subscribe says of it."""
         manager = subscription.SubscriptionManager
         identifier = etree.Element(self._version.identifier)
-        (said,) = manager.ReferenceParameters._value_1
-        identifier.text = said if isinstance(said, str) else said.text
+        (identifier.text,) = manager.ReferenceParameters._value_1
         operation = getattr(self.service, kind)
         return operation(_soapheaders=[identifier, *self._headers(kind)], **parts)
 

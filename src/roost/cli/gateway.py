@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roost.cli.console import warn
 from roost.cli.publish import AuthorityOption, CertificateOption, KeyOption, tls_of
 
 if TYPE_CHECKING:
@@ -70,6 +72,9 @@ def ws_eventing(
         Path | None, typer.Option(help="To serve HTTPS: the gateway's certificate, in PEM ...")
     ] = None,
     server_key: Annotated[Path | None, typer.Option(help="... and its key.")] = None,
+    sink_authority: Annotated[
+        Path | None, typer.Option(help="Whom to trust that sinks with HTTPS are who they say.")
+    ] = None,
     authority: AuthorityOption = None,
     certificate: CertificateOption = None,
     key: KeyOption = None,
@@ -77,8 +82,9 @@ def ws_eventing(
     """Serve WS-Eventing (SOAP, of 2004 and of 2011) in front of a broker."""
     from msgspec.structs import replace
 
-    from roost.client.url import target_of
+    from roost.client.url import DEFAULT_URL, target_of
     from roost.errors import UserError
+    from roost.loopback import is_loopback
     from roost.runtime.gateway_settings import GatewaySettings
 
     if (server_certificate is None) != (server_key is None):
@@ -93,17 +99,21 @@ def ws_eventing(
         "give_up_s": give_up_s,
         "certificate": server_certificate and str(server_certificate),
         "key": server_key and str(server_key),
+        "authority": sink_authority and str(sink_authority),
     }
     settings = replace(
         GatewaySettings(), **{name: value for name, value in said.items() if value is not None}
     )
+    broker = broker or os.environ.get("ROOST_URL") or DEFAULT_URL
     target, tls = target_of(broker), tls_of(authority, certificate, key)
     if tls is not None and not target.tls:
         raise UserError(f"{target.url}: there are settings of TLS; expected roosts://")
+    if not target.tls and not all(is_loopback(host) for host, _ in target.addresses):
+        warn(f"{target.url}: tokens of callers go there in the clear; expected roosts://")
 
     import uvloop
 
-    uvloop.run(serve(broker or "", settings, tls))
+    uvloop.run(serve(broker, settings, tls))
 
 
 async def serve(broker: str, settings: GatewaySettings, tls: Tls | None) -> None:

@@ -34,6 +34,11 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
         str, Meta(extra={"file": True}), why("PEM; with it and the key, HTTPS is served.")
     ] = ""
     key: Annotated[str, Meta(extra={"file": True}), why("PEM; the key of that certificate.")] = ""
+    authority: Annotated[
+        str,
+        Meta(extra={"file": True}),
+        why("PEM; what certificates of sinks are checked against. Empty: what the system trusts."),
+    ] = ""
     allow_private: Annotated[
         bool,
         why(

@@ -63,6 +63,8 @@ class Courier:
                 try:
                     if self._session is None:
                         self._session = await self._open()
+                        if self._session.is_new:
+                            log.warning("%s: the broker has kept nothing for it", self._name)
                     async for event in self._session:
                         await self._deliver(event)
                         await event.ack()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from roost.gateway.ws_eventing.faults import NOT_UNDERSTOOD, FaultError
+from roost.gateway.ws_eventing.faults import NOT_UNDERSTOOD, OTHER_SOAP, FaultError
 from roost.gateway.ws_eventing.versions import (
     ADDRESSINGS,
     EVENTINGS,
@@ -41,11 +41,13 @@ class Envelope(Struct, frozen=True):
 
 
 def open_envelope(data: bytes) -> Envelope:
-    """XmlError if it is no envelope; FaultError if a header of it has to be understood, and is not."""
+    """XmlError if it is no envelope; FaultError if it is of another SOAP, or not to be understood."""
     root = parse(data)
     soap = SOAPS.get(root.namespace)
-    if soap is None or root.local != "Envelope":
-        raise XmlError(f"the root is {root.name[:200]}; expected an envelope of SOAP 1.1 or 1.2")
+    if root.local != "Envelope":
+        raise XmlError(f"the root is {root.name[:200]}; expected an envelope of SOAP")
+    if soap is None:
+        raise FaultError(OTHER_SOAP, f"the root is {root.name[:200]}; expected SOAP 1.1 or 1.2")
     header, body = root.child(soap.tag("Header")), root.child(soap.tag("Body"))
     if body is None:
         raise XmlError("the envelope has no body")

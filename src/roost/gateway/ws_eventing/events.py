@@ -169,7 +169,7 @@ def event_body(attributes: Mapping[str, Value], payload: bytes, content_type: st
     return write(event_element(attributes, payload, content_type), PREFIXES)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _checked(payload: bytes) -> Raw | None:
     """A payload that says it is XML, written anew if it is: its publisher need not have told the truth.
 

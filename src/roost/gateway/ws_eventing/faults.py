@@ -24,7 +24,10 @@ OF_ADDRESSING = {
     "unknown action": "ActionNotSupported",
     "answer elsewhere": "OnlyAnonymousAddressSupported",
 }
+# Those of SOAP itself that have a code of their own.
 NOT_UNDERSTOOD = "not understood"
+OTHER_SOAP = "other SOAP"
+OF_SOAP = {NOT_UNDERSTOOD: "MustUnderstand", OTHER_SOAP: "VersionMismatch"}
 
 
 class FaultError(Exception):
@@ -48,7 +51,7 @@ def said_as(what: str, version: Eventing | None, addressing: Addressing) -> Said
     """Which fault it is, in these versions."""
     if what in OF_ADDRESSING:
         return Said(OF_ADDRESSING[what], "sender", addressing.namespace, addressing.fault_action)
-    if what == NOT_UNDERSTOOD or version is None:
+    if what in OF_SOAP or version is None:
         code: Code = "receiver" if what == "not now" else "sender"
         return Said("", code, "", addressing.soap_fault_action)
     kind = version.faults[what]
@@ -59,9 +62,7 @@ def said_as(what: str, version: Eventing | None, addressing: Addressing) -> Said
 
 def fault_element(error: FaultError, said: Said, soap: Soap) -> Element:
     """What goes into the body of the answer."""
-    code = soap.codes[said.code]
-    if error.what == NOT_UNDERSTOOD:
-        code = "MustUnderstand"
+    code = OF_SOAP.get(error.what, soap.codes[said.code])
     detail = [texted(name, text) for name, text in error.detail]
     declared = {"s": soap.namespace}
     name = ""

@@ -21,14 +21,15 @@ from roost.client import (
     DurableSubscription,
     Tls,
     Unreachable,
-    connect,
 )
+from roost.client.options import Options
+from roost.client.url import target_of
 from roost.language import Value
 
 # Clients that nobody has used for so long are closed when there are too many.
 CLIENTS_MAX = 256
 # Of a subscription's events, how many wait here to be sent on; the broker keeps the others.
-BUFFER_MAX = 100
+BUFFER_MAX = 16
 
 
 class Login(NamedTuple):
@@ -70,8 +71,7 @@ class Clients:
 
     def __init__(self, url: str, *, tls: ssl.SSLContext | Tls | None, timeout_s: float) -> None:
         self._url = url
-        self._tls = tls
-        self._timeout_s = timeout_s
+        self._options = Options(name="ws-eventing", tls=tls, timeout_s=timeout_s)
         self._entries: dict[Login, _Entry] = {}  # the one that was used last is the last
 
     async def check(self, login: Login) -> None:
@@ -107,21 +107,14 @@ class Clients:
         client = entry.client
         async with entry.publishing:
             await client.publish(attributes, payload, content_type=content_type, headers=headers)
-            await client.flush(self._timeout_s)
+            await client.flush(self._options.timeout_s)
 
     async def _entry_of(self, login: Login) -> _Entry:
         entry = self._entries.pop(login, None)
         if entry is None or entry.is_over:
-            entry = _Entry(
-                connect(
-                    self._url,
-                    user=login.user or None,
-                    token=login.token or None,
-                    tls=self._tls,
-                    name="ws-eventing",
-                    timeout_s=self._timeout_s,
-                )
-            )
+            # Who is not named is nobody, or whom the URL names; never the user who has started us.
+            target = target_of(self._url, login.user, login.token, environment={})
+            entry = _Entry(Client(target, self._options))
         self._entries[login] = entry
         try:
             await entry.opened()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from functools import cache
 
 import h11
 
@@ -34,10 +33,12 @@ class Poster:
         *,
         within_s: float,
         allow_private: bool,
+        tls: ssl.SSLContext,
     ) -> None:
         self._target = target
         self._within_s = within_s
         self._allow_private = allow_private
+        self._tls = tls
         self._wire: _Wire | None = None
 
     async def post(self, message: Message) -> int:
@@ -98,7 +99,7 @@ class Poster:
                 reader, writer = await asyncio.open_connection(
                     address,
                     target.port,
-                    ssl=_tls() if secure else None,
+                    ssl=self._tls if secure else None,
                     server_hostname=target.host if secure else None,
                 )
             except OSError as error:  # those of TLS are among them
@@ -148,12 +149,6 @@ class _Wire:
 
     def close(self) -> None:
         self._writer.transport.abort()
-
-
-@cache
-def _tls() -> ssl.SSLContext:
-    """Of sinks with HTTPS: certificates that the system trusts."""
-    return ssl.create_default_context()
 
 
 def _is_plain(text: str) -> bool:

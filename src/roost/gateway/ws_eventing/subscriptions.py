@@ -35,6 +35,8 @@ from roost.gateway.ws_eventing.logins import Clients, Login
 from roost.gateway.ws_eventing.posting import Poster, PostError
 from roost.gateway.ws_eventing.records import Record, Records
 from roost.runtime.gateway_settings import GatewaySettings
+from roost.runtime.tables import TlsTable
+from roost.runtime.tls import client_context
 
 log = logging.getLogger("roost.gateway")
 
@@ -61,6 +63,7 @@ class Subscriptions:
     def __init__(self, settings: GatewaySettings, clients: Clients) -> None:
         self._settings = settings
         self._clients = clients
+        self._tls = client_context(TlsTable(authority=settings.authority))
         self._keeps = bool(settings.data)
         self._records = Records(Path(settings.data) if settings.data else None)
         self._active: dict[str, _Active] = {}
@@ -176,6 +179,7 @@ class Subscriptions:
             target_of(endpoint.address),
             within_s=self._settings.sink_s,
             allow_private=self._settings.allow_private,
+            tls=self._tls,
         )
 
     def _start(self, active: _Active) -> None:
