@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from roost.bench.machine import commit, machine
@@ -101,13 +102,15 @@ def gateway_process(url: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
 class _Sink(asyncio.Protocol):
     """Takes notifications as quickly as can be: their numbers are all that is looked at."""
 
-    def __init__(self, numbers: list[int]) -> None:
+    def __init__(self, numbers: list[int], opened: list[asyncio.Transport]) -> None:
         self._numbers = numbers
+        self._opened = opened
         self._data = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._opened.append(transport)
 
     def data_received(self, data: bytes) -> None:
         self._data += data
@@ -127,10 +130,12 @@ class _Sink(asyncio.Protocol):
 async def _listening(count: int) -> AsyncIterator[list[tuple[int, list[int]]]]:
     """Sinks: their ports, and the numbers that they get."""
     loop = asyncio.get_running_loop()
-    found, servers = [], []
+    found: list[tuple[int, list[int]]] = []
+    servers: list[asyncio.Server] = []
+    opened: list[asyncio.Transport] = []
     for _ in range(count):
         numbers: list[int] = []
-        server = await loop.create_server(lambda got=numbers: _Sink(got), HOST, 0)  # type: ignore[misc]
+        server = await loop.create_server(partial(_Sink, numbers, opened), HOST, 0)
         servers.append(server)
         found.append((server.sockets[0].getsockname()[1], numbers))
     try:
@@ -138,6 +143,9 @@ async def _listening(count: int) -> AsyncIterator[list[tuple[int, list[int]]]]:
     finally:
         for server in servers:
             server.close()
+        for transport in opened:
+            transport.abort()
+        await asyncio.sleep(0)  # for them to end
 
 
 async def _play(url: str, pid: int, port: int, sinks: int, events: int, say: Say) -> Played:

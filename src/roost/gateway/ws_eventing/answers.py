@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -72,7 +72,8 @@ def status(envelope: Envelope, record: Record, now: float) -> Reply:
 
 def unsubscribed(envelope: Envelope) -> Reply:
     """To Unsubscribe."""
-    return _answer(envelope, "UnsubscribeResponse", None if _is_silent(envelope) else [])
+    says = _version(envelope).says_unsubscribed
+    return _answer(envelope, "UnsubscribeResponse", [] if says else None)
 
 
 def fault(envelope: Envelope, error: FaultError) -> Reply:
@@ -97,17 +98,14 @@ def _version(envelope: Envelope) -> Eventing:
     return version
 
 
-def _is_silent(envelope: Envelope) -> bool:
-    return not _version(envelope).says_unsubscribed
-
-
 def _granted(version: Eventing, record: Record, now: float) -> Element:
     at = record.expires_at
     text = date_text(at) if record.expires_as_date else duration_text(at - now)
     return texted(version.tag(version.granted), text)
 
 
-def _answer(envelope: Envelope, kind: str, parts: list[Part] | list[Element] | None) -> Reply:
+def _answer(envelope: Envelope, kind: str, parts: Sequence[Part] | None) -> Reply:
+    """An answer with an element of WS-Eventing's in it, or with nothing."""
     version = _version(envelope)
     body = None if parts is None else Element(version.tag(kind), {}, [*parts])
     return _sealed(envelope, version.uri(kind), body, 200)

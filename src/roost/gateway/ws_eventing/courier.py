@@ -42,7 +42,6 @@ class Courier:
         poster: Poster,
         settings: GatewaySettings,
     ) -> None:
-        self.delivered = 0
         self._name = name
         self._open = session
         self._notifier = notifier
@@ -68,7 +67,6 @@ class Courier:
                     async for event in self._session:
                         await self._deliver(event)
                         await event.ack()
-                        self.delivered += 1
                     return CANCELLED, "the gateway has closed its session"
                 except Unreachable as error:
                     log.warning("%s: %s", self._name, error)

@@ -87,7 +87,7 @@ def request_of(envelope: Envelope, now: float) -> Request:
     if body is None:
         raise FaultError("bad message", "the body is empty; expected a request or an event")
     if version is None:
-        return _publish(envelope, body, envelope.addressed("Action"))
+        return _publish(envelope, body, envelope.scope, envelope.addressed("Action"))
     if body.name == version.tag("Notify") and version.wrapped:
         return _wrapped(envelope, body)
     kind = body.local
@@ -180,16 +180,10 @@ def _wrapped(envelope: Envelope, body: Element) -> Publish:
     if not inside:
         raise FaultError("bad message", "there is nothing in Notify; expected an event")
     scope = envelope.scope | body.declared
-    return _publish_element(envelope, inside[0], scope, body.attributes.get("actionURI", ""))
+    return _publish(envelope, inside[0], scope, body.attributes.get("actionURI", ""))
 
 
-def _publish(envelope: Envelope, body: Element, action: str) -> Publish:
-    return _publish_element(envelope, body, envelope.scope, action)
-
-
-def _publish_element(
-    envelope: Envelope, element: Element, scope: dict[str, str], action: str
-) -> Publish:
+def _publish(envelope: Envelope, element: Element, scope: dict[str, str], action: str) -> Publish:
     event = published_of(element, scope)
     topic = envelope.header(f"{{{ROOST}}}Topic")
     if topic:
