@@ -97,6 +97,7 @@ LAUGHS = b"""<?xml version="1.0"?><!DOCTYPE lolz [<!ENTITY lol "lol"><!ENTITY lo
         (b"<a>" * 65 + b"</a>" * 65, "nested deeper than 64"),
         (b"<a>" + b"<b/>" * 10_000 + b"</a>", "more than 10,000"),
         (b"<a " + b" ".join(b"b%d=''" % n for n in range(10_001)) + b"/>", "more than 10,000"),
+        (b"<a " + b" ".join(b"xmlns:b%d='u'" % n for n in range(257)) + b"/>", "more than 256"),
         (b"<a>&unknown;</a>", "line 1, column 4: undefined entity"),
         (b"<a>", "no element found"),
         (b"", "no element found"),
@@ -108,6 +109,11 @@ LAUGHS = b"""<?xml version="1.0"?><!DOCTYPE lolz [<!ENTITY lol "lol"><!ENTITY lo
 def test_hostile(data: bytes, what: str) -> None:
     with pytest.raises(XmlError, match=what):
         parse(data)
+
+
+def test_declarations_that_hold_no_more_do_not_count() -> None:
+    data = b"<a>" + b"<b xmlns:p='u' p:c=''/>" * 1_000 + b"</a>"
+    assert len(parse(data).elements) == 1_000
 
 
 def test_deep_enough() -> None:

@@ -18,6 +18,8 @@ from xml.parsers import expat
 
 XML = "http://www.w3.org/XML/1998/namespace"
 SEPARATOR = " "  # expat refuses a namespace that has it in its name
+# Declarations that may hold at a time: each element that is written looks through them.
+DECLARED_MAX = 256
 
 # XML 1.0 has no way to write these.
 _illegal = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -92,6 +94,7 @@ def parse(data: bytes, *, depth_max: int = 64, nodes_max: int = 10_000) -> Eleme
     parser.buffer_text = True
     parser.StartDoctypeDeclHandler = builder.doctype
     parser.StartNamespaceDeclHandler = builder.namespace
+    parser.EndNamespaceDeclHandler = builder.end_of_namespace
     parser.StartElementHandler = builder.start
     parser.EndElementHandler = builder.end
     parser.CharacterDataHandler = builder.text
@@ -110,7 +113,7 @@ class _Builder:
     def __init__(self, depth_max: int, nodes_max: int) -> None:
         self.root: Element | None = None
         self._depth_max, self._nodes_max = depth_max, nodes_max
-        self._nodes = 0
+        self._nodes = self._declarations = 0
         self._open: list[Element] = []
         self._declared: dict[str, str] = {}
 
@@ -119,6 +122,12 @@ class _Builder:
 
     def namespace(self, prefix: str | None, uri: str | None) -> None:
         self._declared[prefix or ""] = uri or ""
+        self._declarations += 1
+        if self._declarations > DECLARED_MAX:
+            raise XmlError(f"more than {DECLARED_MAX} namespaces are declared; expected fewer")
+
+    def end_of_namespace(self, _: str | None) -> None:
+        self._declarations -= 1
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self._nodes += 1 + len(attributes)
