@@ -10,6 +10,7 @@ import asyncio
 import ipaddress
 import re
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
@@ -17,6 +18,9 @@ from msgspec import Struct
 
 URL_LENGTH_MAX = 2_000
 PORTS = {"http": 80, "https": 443}
+
+# Names that take their time are looked up beside all else that threads are for.
+_lookups = ThreadPoolExecutor(16, "look-up")
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _plain = re.compile(r"[\x21-\x7e]+", re.ASCII).fullmatch
@@ -73,15 +77,23 @@ def objection_to(address: Address, *, allow_private: bool) -> str:
 
 async def checked_addresses(target: Target, *, allow_private: bool) -> list[str]:
     """What a host stands for; UnusableError if that is nothing, or something is objected to."""
-    loop = asyncio.get_running_loop()
-    try:
-        found = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        raise UnusableError(f"nobody knows where {target.host!r} is") from None
-    addresses = list(dict.fromkeys(str(place[0]) for *_, place in found))
+    addresses = await _addresses(target.host)
     for text in addresses:
         address = ipaddress.ip_address(text.partition("%")[0])
         objection = objection_to(address, allow_private=allow_private)
         if objection:
             raise UnusableError(f"{target.host}: {objection}")
     return addresses
+
+
+async def _addresses(host: str) -> list[str]:
+    try:
+        return [str(ipaddress.ip_address(host))]
+    except ValueError:
+        pass  # a name, then
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.run_in_executor(_lookups, socket.getaddrinfo, host, None)
+    except (OSError, UnicodeError):
+        raise UnusableError(f"nobody knows where {host!r} is") from None
+    return list(dict.fromkeys(str(place[0]) for *_, place in found))
