@@ -126,19 +126,31 @@ def fault_of(data: bytes) -> str:
 # --- calling ----------------------------------------------------------------------------------------
 
 
+class Elsewhere(NamedTuple):
+    """A gateway that is not in our hands: where it listens."""
+
+    port: int
+
+
 class Answer(NamedTuple):
     status: int
     data: bytes
     headers: Mapping[str, str]
 
 
-async def post(gateway: Gateway, soap: Soap, body: str, headers: str = "", **more: Any) -> Answer:
+async def post(
+    gateway: Gateway | Elsewhere, soap: Soap, body: str, headers: str = "", **more: Any
+) -> Answer:
     """Send a message to a gateway."""
     return await post_bytes(gateway, message(soap, body, headers), soap.media_type, **more)
 
 
 async def post_bytes(
-    gateway: Gateway, data: bytes, kind: str, tls: ssl.SSLContext | None = None, **headers: str
+    gateway: Gateway | Elsewhere,
+    data: bytes,
+    kind: str,
+    tls: ssl.SSLContext | None = None,
+    **headers: str,
 ) -> Answer:
     def work() -> Answer:
         connection = http.client.HTTPConnection(HOST, gateway.port, timeout=30)
@@ -155,7 +167,13 @@ async def post_bytes(
 
 
 async def subscribed(
-    gateway: Gateway, version: Eventing, soap: Soap, sink: str, *, login: str = "", **how: Any
+    gateway: Gateway | Elsewhere,
+    version: Eventing,
+    soap: Soap,
+    sink: str,
+    *,
+    login: str = "",
+    **how: Any,
 ) -> str:
     """Subscribe; the identifier."""
     more = {"Authorization": login} if login else {}

@@ -8,17 +8,15 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 from roost.client import connect
 from roost.gateway.ws_eventing.versions import EVENTING_2011, SOAP_12
 from tests.client.support import config, in_loop, until, url_of
-from tests.gateway.kit import broker, sinks, subscribed
+from tests.gateway.kit import Elsewhere, broker, sinks, subscribed
 
 
 @asynccontextmanager
-async def gateway_process(url: str, data: Path) -> AsyncIterator[Any]:
+async def gateway_process(url: str, data: Path) -> AsyncIterator[Elsewhere]:
     """A gateway, by where it listens; killed at the end."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "roost", "gateway", "ws-eventing", "--broker", url),
@@ -29,7 +27,7 @@ async def gateway_process(url: str, data: Path) -> AsyncIterator[Any]:
     try:
         found = re.search(rb"served on \S+:(\d+)", await process.stderr.readline())
         assert found is not None
-        yield SimpleNamespace(port=int(found[1]))
+        yield Elsewhere(int(found[1]))
     finally:
         process.kill()
         await process.wait()

@@ -75,6 +75,7 @@ def _open_files(config: ServerConfig, config_file: Path | None) -> Iterator[Expo
     secrets = {
         "the users file": config.security.users,
         "the key": config.tls.key,
+        "the key of the gateway": config.gateway.key,
         "the token": config.security.token_file,
         "the settings, with a token in them,": (config_file or "") if config.security.token else "",
     }
