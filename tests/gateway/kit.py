@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import http.client
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import h11
 import pytest
 
+from roost.client import Client
 from roost.gateway.ws_eventing.server import Gateway
 from roost.gateway.ws_eventing.versions import (
     ADDRESSING_2004,
@@ -340,3 +342,29 @@ async def federation() -> AsyncIterator[list[BrokerServer]]:
             "all are linked",
         )
         yield servers
+
+
+# --- what happens ---------------------------------------------------------------------------------
+
+
+def basic(user_: str, token: str = "secret") -> str:
+    return f"Basic {base64.b64encode(f'{user_}:{token}'.encode()).decode()}"
+
+
+async def publish(client: Client, *numbers: int) -> None:
+    for n in numbers:
+        await client.publish({"n": n})
+    await client.flush()
+
+
+async def hears(sink: Sink, *numbers: int) -> None:
+    await until(lambda: len(sink.numbers()) >= len(numbers), "the sink hears")
+    assert sink.numbers() == [*numbers]
+
+
+def sessions(server: BrokerServer) -> list[str]:
+    return [
+        name
+        for name in server.shell.machine.sessions
+        if "ws-eventing" in name and "durable" in name
+    ]

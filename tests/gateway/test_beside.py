@@ -15,8 +15,7 @@ from roost.runtime.tables import GatewayTable, ServerConfig, TlsTable
 from roost.runtime.tls import issue, make_authority
 from tests.client.support import in_loop, until
 from tests.client.test_security import secured, user
-from tests.gateway.kit import HOST, Elsewhere, broker, post, sinks, subscribed
-from tests.gateway.test_live import basic
+from tests.gateway.kit import HOST, Elsewhere, basic, broker, post, sinks, subscribed
 
 
 def settings(folder: Path, port: int) -> ServerConfig:
