@@ -247,6 +247,18 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
         ("[limits]\nframe_bytes_max = 99\n", 1, "[limits] publication_bytes_max is 983040; expect"),
         ("[limits]\npayload_bytes_max = 983040\n", 2, "[limits] payload_bytes_max is 983040; expe"),
         ("[admin]\nport = 7411\n", 2, "[admin] port is 7411, which is the broker's own; expected"),
+        (
+            "[gateway]\nport = 7412\n",
+            2,
+            "[gateway] port is 7412, which is the broker's own; expected",
+        ),
+        ('[gateway]\nkey = "x"\n', 2, "[gateway] there is a key; expected certificate and key"),
+        (
+            '[gateway]\nport = 0\n[tls]\ncertificate = "x"\nkey = "x"\nauthority = "x"\n'
+            "require_client_certificate = true\n",
+            2,
+            "[gateway] port is 0, and the broker asks clients for certificates",
+        ),
         ('[tls]\nkey = "x"\n', 2, "[tls] there is a key; expected a certificate for it"),
         ('[tls]\ncertificate = "x"\n', 2, "[tls] there is a certificate; expected the key for it"),
         (

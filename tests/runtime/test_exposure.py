@@ -12,6 +12,7 @@ from roost.runtime.exposure import exposures
 from roost.runtime.tables import (
     AdminTable,
     BrokerTable,
+    GatewayTable,
     LinksTable,
     SecurityTable,
     ServerConfig,
@@ -61,6 +62,10 @@ def test_loopback(host: str, expected: bool) -> None:
         ({"admin": AdminTable(host="0.0.0.0")}, ["no security for operators"]),
         ({"admin": AdminTable(host="0.0.0.0"), "tls": STRICT}, ["no security for operators"]),
         ({"admin": AdminTable(host="0.0.0.0", port=-1)}, []),
+        ({"gateway": GatewayTable(host="0.0.0.0", port=0)}, ["no security for the gateway"]),
+        ({"gateway": GatewayTable(host="0.0.0.0")}, []),
+        ({"security": USERS, "gateway": GatewayTable(host="::", port=0)}, ["gateway without TLS"]),
+        ({"security": USERS, "gateway": GatewayTable(port=0)}, []),
         ({"security": USERS}, []),
         ({"security": USERS, "broker": EVERYWHERE}, ["users without TLS"]),
         ({"security": USERS, "admin": AdminTable(host="::")}, ["users without TLS"]),

@@ -9,6 +9,8 @@ import typer
 
 from roost.bench.sizes import (
     EVENTS,
+    GATEWAY_EVENTS,
+    GATEWAY_SINKS,
     MATCH_RUNS,
     MOVES,
     MOVES_BROKERS,
@@ -87,6 +89,16 @@ Examples:
   roost bench moves --moves 1000 --brokers 3 --json
 """
 
+GATEWAY_EXAMPLES = """\b
+Events go through a broker and a WS-Eventing gateway, processes of their own, to sinks in this one.
+The exit code is 1 if any was lost, doubled or reordered.
+
+\b
+Examples:
+  roost bench gateway
+  roost bench gateway --sinks 5 --events 100 --json
+"""
+
 PIPELINE_EXAMPLES = """\b
 Matches in bulk on Spark: broadcast gives every worker the whole index, partitioned divides it,
 join is plain Spark SQL. The first sizes are for the plans, those of stock for one large index.
@@ -124,6 +136,7 @@ def register(app: typer.Typer) -> None:
     bench.command("broker", epilog=BROKER_EXAMPLES)(run_broker)
     bench.command("connections")(run_connections)
     bench.command("moves", epilog=MOVES_EXAMPLES)(run_moves)
+    bench.command("gateway", epilog=GATEWAY_EXAMPLES)(run_gateway)
     bench.command("pipeline", epilog=PIPELINE_EXAMPLES)(run_pipeline)
     bench.command("relocation", epilog=RELOCATION_EXAMPLES)(run_relocation)
     bench.command("balancing", epilog=BALANCING_EXAMPLES)(run_balancing)
@@ -303,6 +316,27 @@ def run_moves(
     check_writable(write)
     with progress() as say:
         result = bench.run(moves, seed, say, brokers=brokers, publishers=publishers, rate=rate)
+    publish(result, bench.table(result), write, quiet=json_)
+    if json_:
+        print_json(result)
+    if not bench.is_clean(result):
+        raise typer.Exit(EXIT_VIOLATIONS)
+
+
+def run_gateway(
+    sinks: Annotated[int, typer.Option(min=1, help="How many are notified.")] = GATEWAY_SINKS,
+    events: Annotated[int, typer.Option(min=1, help="For each of them.")] = GATEWAY_EVENTS,
+    seed: Seed = SEED,
+    json_: Json = False,
+    write: Write = None,
+) -> None:
+    """Measure the WS-Eventing gateway: notifications a second, to many sinks."""
+    from roost.bench import gateway as bench
+    from roost.bench.timing import progress
+
+    check_writable(write)
+    with progress() as say:
+        result = bench.run(sinks, events, seed, say)
     publish(result, bench.table(result), write, quiet=json_)
     if json_:
         print_json(result)

@@ -105,9 +105,14 @@ def broker(
 
     import uvloop
 
-    from roost.runtime.main import serve
+    from roost.runtime.main import Beside, serve
 
-    uvloop.run(serve(settings, config))
+    beside: Beside | None = None
+    if settings.gateway.port >= 0:
+        from roost.gateway.ws_eventing.beside import gateway_beside
+
+        beside = gateway_beside
+    uvloop.run(serve(settings, config, beside))
 
 
 def changed(

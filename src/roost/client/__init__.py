@@ -27,6 +27,7 @@ from roost.client.errors import (
     Refused,
     SessionOver,
     Stalled,
+    Unreachable,
 )
 from roost.client.event import DurableEvent, ReceivedEvent, SyncEvent
 from roost.client.outbox import Outbox
@@ -61,6 +62,7 @@ __all__ = [
     "SyncOutbox",
     "SyncSubscription",
     "Tls",
+    "Unreachable",
     "connect",
     "connect_sync",
 ]

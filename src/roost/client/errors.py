@@ -19,6 +19,10 @@ class ConnectError(ClientError, ConnectionError):
     """No broker could be reached in time, or the one that was reached wants no session with us."""
 
 
+class Unreachable(ConnectError):
+    """No broker could be reached in time; nobody has said no."""
+
+
 class Refused(ClientError):
     """The broker did not carry out a request: it says why (`reason`), and of what (`request`).
 

@@ -43,6 +43,7 @@ from roost.client.errors import (
     NotInTime,
     SessionOver,
     Stalled,
+    Unreachable,
 )
 from roost.client.settling import Settling
 
@@ -424,7 +425,7 @@ class Line:
             await self.until(lambda: self.is_attached, timeout_s, lambda: "there is no session")
         except NotInTime:
             what = f"can't connect within {timeout_s:g} s: {self._why}"
-            raise ConnectError(f"{self._dialler.broker}: {what}") from None
+            raise Unreachable(f"{self._dialler.broker}: {what}") from None
 
     async def leave(self, timeout_s: float) -> None:
         """End the session in order, behind all that was said; NotInTime if the broker does not answer."""

@@ -166,6 +166,7 @@ def objections(server: ServerConfig) -> Iterator[tuple[tuple[str, ...], str]]:
     if server.admin.port > 0 and server.admin.port == broker.port:
         what = f"port is {broker.port}, which is the broker's own; expected another, or -1 for none"
         yield ("admin", "port"), what
+    yield from _objections_to_gateway(server)
     if tls.key and not tls.certificate:
         yield ("tls", "key"), "there is a key; expected a certificate for it"
     if tls.certificate and not tls.key:
@@ -177,6 +178,19 @@ def objections(server: ServerConfig) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("security", "enabled"), "enabled is true; expected users, the path of the users file"
     if security.token and security.token_file:
         yield ("security", "token_file"), "there are token and token_file; expected one of them"
+
+
+def _objections_to_gateway(server: ServerConfig) -> Iterator[tuple[tuple[str, ...], str]]:
+    gateway = server.gateway
+    if gateway.port > 0 and gateway.port in (server.broker.port, server.admin.port):
+        what = f"port is {gateway.port}, which is the broker's own"
+        yield ("gateway", "port"), f"{what}; expected another, or -1 for none"
+    if bool(gateway.certificate) != bool(gateway.key):
+        key = "certificate" if gateway.certificate else "key"
+        yield ("gateway", key), f"there is a {key}; expected certificate and key"
+    if gateway.port >= 0 and server.tls.require_client_certificate:
+        what = "the broker asks clients for certificates, and the gateway has none"
+        yield ("gateway", "port"), f"port is {gateway.port}, and {what}; expected -1"
 
 
 # --- reading --------------------------------------------------------------------------------------

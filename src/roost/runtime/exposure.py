@@ -43,10 +43,18 @@ def _open_doors(config: ServerConfig) -> Iterator[Exposure]:
     if config.admin.port >= 0 and not is_loopback(host):
         what = f"whoever reaches [admin] at {host} may steer the broker"
         yield Exposure("no security for operators", f"{what}: {remedy}")
+    host = config.gateway.host
+    if config.gateway.port >= 0 and not is_loopback(host):
+        what = f"whoever reaches [gateway] at {host} may publish and subscribe to everything"
+        yield Exposure("no security for the gateway", f"{what}: {remedy}")
 
 
 def _tokens_in_clear(config: ServerConfig) -> Iterator[Exposure]:
-    security = config.security
+    security, gateway = config.security, config.gateway
+    at_gateway = gateway.port >= 0 and not gateway.certificate and not is_loopback(gateway.host)
+    if security.enabled and at_gateway:
+        what = f"users log in to [gateway] at {gateway.host} without TLS"
+        yield Exposure("gateway without TLS", f"{what}: set its certificate and key")
     if config.tls.certificate:
         return
     hosts = [config.broker.host, *([config.admin.host] if config.admin.port >= 0 else [])]
@@ -67,6 +75,7 @@ def _open_files(config: ServerConfig, config_file: Path | None) -> Iterator[Expo
     secrets = {
         "the users file": config.security.users,
         "the key": config.tls.key,
+        "the key of the gateway": config.gateway.key,
         "the token": config.security.token_file,
         "the settings, with a token in them,": (config_file or "") if config.security.token else "",
     }

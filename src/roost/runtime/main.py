@@ -6,8 +6,10 @@ import asyncio
 import gc
 import signal
 import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from roost.errors import UserError
 from roost.runtime.log import EventLog, calls_of
@@ -22,7 +24,13 @@ SWITCH_INTERVAL_S = 0.000_5
 COLLECT_AFTER = (100_000, 50, 100)
 
 
-async def serve(config: ServerConfig, config_file: Path | None = None) -> None:
+# What runs as long as a broker does, in its process.
+Beside: TypeAlias = Callable[[BrokerServer], AbstractAsyncContextManager[None]]
+
+
+async def serve(
+    config: ServerConfig, config_file: Path | None = None, beside: Beside | None = None
+) -> None:
     """Run a broker until SIGTERM or SIGINT."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     log, stop = EventLog(config.log, config.broker.name), asyncio.Event()
@@ -46,9 +54,12 @@ async def serve(config: ServerConfig, config_file: Path | None = None) -> None:
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
     announce(log, f"{server.name} listens on {server.host}:{server.port}")
-    await stop.wait()
-    announce(log, f"{server.name} stops")
-    await server.stop()
+    try:
+        async with nullcontext() if beside is None else beside(server):
+            await stop.wait()
+            announce(log, f"{server.name} stops")
+    finally:
+        await server.stop()
 
 
 def announce(log: EventLog, what: str) -> None:

@@ -18,6 +18,7 @@ from roost.broker.registry import module_class
 from roost.built_in import BUILT_IN, MODULES
 from roost.optimising.worth import Terms
 from roost.relocation.grape_module import GrapeConfig
+from roost.runtime.gateway_settings import GatewaySettings
 from roost.settings import Count, Positive, Seconds, SomeSeconds, why
 from roost.wire.limits import DEFAULT_LIMITS, Limits
 
@@ -187,6 +188,12 @@ class AdminTable(Table, frozen=True, kw_only=True):
     port: Annotated[PortOrOff, why("-1: off. 0 lets the system choose a free one.")] = 7412
 
 
+class GatewayTable(Table, GatewaySettings, frozen=True, kw_only=True):
+    """WS-Eventing in front of this broker, for those who speak SOAP (docs/GATEWAYS.md)."""
+
+    port: Annotated[PortOrOff, why("-1: off. 0 lets the system choose a free one.")] = -1
+
+
 class TlsTable(Table, frozen=True, kw_only=True):
     """TLS. With a certificate every connection is encrypted, those to neighbours too."""
 
@@ -348,6 +355,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     quotas: QuotasTable = QuotasTable()
     store: StoreTable = StoreTable()
     admin: AdminTable = AdminTable()
+    gateway: GatewayTable = GatewayTable()
     tls: TlsTable = TlsTable()
     security: SecurityTable = SecurityTable()
     trace: TraceTable = TraceTable()
