@@ -181,7 +181,8 @@ def test_fifteen_processes(tmp_path: Path) -> None:
                 rates.append((now - before) / (talk.events - began) - 1)
                 print(f"{rates[-1]:.2f} links an event, {talk.events} events")
             await talk.end()
-            assert rates[0] == pytest.approx(6, rel=0.05)
+            # Some are under way when it is counted.
+            assert rates[0] == pytest.approx(6, rel=0.1)
             assert rates[-1] < 0.6 * rates[0]
 
         asyncio.run(work())
