@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 
@@ -62,6 +65,25 @@ def test_bad_attribute_names(name: Any, reason: str) -> None:
         Event({name: 1})
     with refuses("predicate: ", reason):
         Predicate(name, Operator.EQ, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        (None, "an attribute that an event does not have is left out"),
+        ({"price": 1}, "give each part a name of its own, such as order.price"),
+        ([1], "give each part a name of its own"),
+        (b"STOCK", r"write a text as value\.decode\(\)"),
+        (datetime.datetime(2026, 1, 2), r"as a text, value\.isoformat\(\), or as a number"),
+        (datetime.date(2026, 1, 2), r"value\.isoformat\(\)"),
+        (Decimal("1.5"), r"as float\(value\), if that is precise enough, or as str\(value\)"),
+        (np.True_, r"write a value of NumPy as value\.item\(\)"),
+        (np.int64(7), r"value\.item\(\)"),
+    ],
+)
+def test_what_was_probably_meant(value: Any, hint: str) -> None:
+    with pytest.raises(LanguageError, match=f"event attribute 'x': .*\nhint: .*{hint}"):
+        Event({"x": value})
 
 
 @pytest.mark.parametrize(
