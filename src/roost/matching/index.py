@@ -224,7 +224,8 @@ class Index:
         """(offsets, ids): event i matches ids[offsets[i]:offsets[i + 1]].
 
         `events` are events, or columns by attribute name: a mapping to NumPy or Arrow arrays or lists,
-        an Arrow table or record batch. A null or NaN is an attribute that the event does not have.
+        an Arrow table or record batch, a pandas frame. A null or NaN is an attribute that the event does
+        not have.
         """
         store = self._store
         if isinstance(events, list | tuple):
