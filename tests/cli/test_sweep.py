@@ -56,6 +56,17 @@ def test_a_sweep_for_people_is_resumed(roost: Roost, tmp_path: Path) -> None:
     assert "subscribers=41 seed=0); --extend adds them" in other.err
 
 
+@pytest.mark.parametrize("command", [TREE, ("experiment", "run", "overlay-rewiring")])
+def test_a_number_of_seeds_that_looks_like_a_seed(roost: Roost, command: tuple[str, ...]) -> None:
+    """It says how many that are, and how to say the one; what else is wrong ends it here."""
+    wrong = ("--set", "nonsense=1") if command is TREE else ("--jobs", 1, "--latencies", "gone.csv")
+    ran = roost(*command, "--seeds", 7777, *wrong)
+    assert ran.code == 2
+    assert ran.err.splitlines()[0] == (
+        "7,777 seeds, 0 to 7776; the one seed 7777 is --seeds 7777-7777"
+    )
+
+
 def test_a_sweep_for_programs_in_a_lake(roost: Roost, tmp_path: Path) -> None:
     words = (*TREE, "--set", "subscribers=20,40", "--seeds", "3-4", "--json", "--jobs", 1)
     ran = roost(*words, "--lake", tmp_path, "--run", "trees")
