@@ -23,20 +23,21 @@ class Refused(ClientError):
     """The broker did not carry out a request: it says why (`reason`), and of what (`request`).
 
     Events are refused after `publish` has returned. So it is raised by the next `publish` (whose own event
-    is then not published), by `flush`, or on leaving; `others` is how many more were refused since the last
-    time.
+    is then not published), by `flush`, or on leaving; `others` is how many more requests were refused since
+    the last time, and `events` how many of all these were events: an advertisement may be among them.
 
     >>> raise Refused("publication P~1:7", "the store of this broker is full")
     Traceback (most recent call last):
     roost.client.errors.Refused: publication P~1:7 was refused: the store of this broker is full
     """
 
-    def __init__(self, request: str, reason: str, others: int = 0) -> None:
+    def __init__(self, request: str, reason: str, others: int = 0, *, events: int = 0) -> None:
         more = f" (and {others:,} more)" if others else ""
         super().__init__(f"{request} was refused: {reason}{more}")
         self.request = request
         self.reason = reason
         self.others = others
+        self.events = events
 
 
 class Gap(ClientError, ValueError):

@@ -268,8 +268,10 @@ class Outbox:
     def _refused(self, request: str, reason: str) -> None:
         """The next process, or the next attempt, begins with what was refused."""
         publisher, _, number = request.rpartition(":")
-        what = f"event {number}" if publisher == self.publisher else "an advertisement"
-        self._line.fail(partial(Refused, f"{what} of the outbox {self.name!r}", reason))
+        is_event = publisher == self.publisher
+        what = f"event {number}" if is_event else "an advertisement"
+        what = f"{what} of the outbox {self.name!r}"
+        self._line.fail(partial(Refused, what, reason, events=int(is_event)))
 
     def _attached(self, resumed: bool) -> None:
         """The machine knows how to go on."""
