@@ -26,7 +26,7 @@ from roost.client.acknowledged import REMEMBERED, Acks, Beyond
 from roost.client.arguments import check_flag, check_kind, check_seconds
 from roost.client.errors import Closed, Refused
 from roost.client.event import DurableEvent, ReceivedEvent
-from roost.client.inbox import Inbox
+from roost.client.inbox import Inbox, Missing
 from roost.client.line import ACK_DELAY_S, ACK_EVERY, REDIAL_S, Dials, Line, Owner
 from roost.client.subscription import Subscription
 from roost.language.values import INT_MAX
@@ -86,6 +86,7 @@ class DurableSession:
             attached=self._attached,
             detached=self._detached,
             failed=self._failed,
+            room=lambda: self.inbox.room,
         )
         self.line = Line(config, dialler, owner)
         title = f"the durable subscription {name!r}"
@@ -104,8 +105,8 @@ class DurableSession:
             if self.is_closed:
                 raise Closed(f"the durable subscription {self.name!r} is closed")
             if not self._is_open:
-                # First what it is for: what has waited comes right behind the greeting.
                 self._before = REMEMBERED.take(self._where)
+                # First what it is for: what has waited comes right behind the greeting.
                 self.line.handle(SubscribeRequested(NAME, self._interest))
                 try:
                     await self.line.open(self.timeout_s)
@@ -120,10 +121,10 @@ class DurableSession:
             self.is_closed = True
             self._say_reached()
             self.line.say_acks()
-            self.inbox.end()
             reached = self._acks.reached
             before = {number: id_ for number, id_ in self._before.items() if number > reached}
             REMEMBERED.keep(self._where, {**before, **self._acks.beyond})
+            self.inbox.end()
             self.inbox.clear()
             await self.line.hang_up()
 
@@ -165,7 +166,7 @@ class DurableSession:
             self.inbox.put((publication, self._epoch, number))
 
     def _dropped(self, count: int) -> None:
-        self.inbox.put(count)
+        self.inbox.lacks(count)
 
     def _refused(self, request: str, reason: str) -> None:  # noqa: ARG002
         self.inbox.end(partial(Refused, f"the durable subscription {self.name!r}", reason))
@@ -227,7 +228,7 @@ class DurableSubscription(Subscription):
                 item = await self._inbox.next()
             except EOFError:
                 raise StopAsyncIteration from None
-            if type(item) is not int:
+            if not isinstance(item, Missing):
                 return self._event(item)
             self._warn(item)
 
@@ -240,10 +241,13 @@ class DurableSubscription(Subscription):
 
     async def ack(self, event: ReceivedEvent) -> None:
         """The same as `event.ack()`."""
+        check_kind("event", event, (ReceivedEvent,), "an event of the subscription")
         await event.ack()
 
     async def ready(self, timeout_s: float | None = None, *, everywhere: bool = False) -> None:
         """As `Subscription.ready`; connects first, if need be."""
+        check_seconds("timeout_s", timeout_s)
+        check_flag("everywhere", everywhere)
         await self._session.open()
         within_s = self._session.timeout_s if timeout_s is None else timeout_s
         await self._session.line.settle(self._inbox, within_s, everywhere=everywhere)

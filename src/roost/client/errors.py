@@ -89,6 +89,14 @@ class Stalled(ClientError):
     """
 
 
+class Overrun(ClientError):
+    """A subscription has ended: more came for it than it may hold, and others were not to wait for it.
+
+    What it held can still be read. It ends so at once if that is its policy (`when_full="end"`), else when
+    others of its client have waited in vain for too long.
+    """
+
+
 class Closed(ClientError):
     """The client, the subscription or the outbox has been closed."""
 
@@ -97,8 +105,13 @@ class InsecureConnection(UserWarning):
     """A token goes to another machine in the clear: whoever sees it on the way can use it."""
 
 
+class NeverMatches(UserWarning):
+    """No event can match the filter of a subscription: what it asks of an attribute contradicts itself."""
+
+
 class EventsDropped(RuntimeWarning):
-    """The broker did not keep events for this client, by its policy for a full queue; they are missing.
+    """Events are missing: the broker did not keep them for this client, by its policy for a full queue, or
+    the subscription did not, by its own (`when_full="drop"`).
 
     It is a warning, given where the subscription is read; `warnings.simplefilter("error", EventsDropped)`
     makes it an error.
