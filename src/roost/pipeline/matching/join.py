@@ -70,7 +70,7 @@ def join_matches(inputs: Inputs) -> DataFrame:
     """The matches, by a join of the publications with the filters."""
     fields = inputs.publications.schema
     types = {
-        name: _TYPES.get(fields[at].dataType.simpleString(), _INTEGERS)
+        name: _TYPES.get(fields[f"c{at}"].dataType.simpleString(), _INTEGERS)
         for name, at in inputs.attributes.items()
     }
     ids, rows = _rows(inputs, types)
