@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import socket
 import sys
@@ -28,6 +29,26 @@ def test_the_session_is_quiet_local_and_retries(spark: SparkSession) -> None:
     assert context.uiWebUrl is None
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.shuffle.partitions") == "4"
+
+
+@pytest.mark.usefixtures("spark")
+def test_an_interrupt_is_no_story_of_py4j(caplog: pytest.LogCaptureFixture) -> None:
+    """It raises it as well, and whoever presses Ctrl-C wants no traceback of a library."""
+    from py4j.java_gateway import GatewayClient
+
+    class Interrupted:
+        socket = None
+
+        def send_command(self, _: str) -> str:
+            raise KeyboardInterrupt
+
+    client = GatewayClient()
+    client._get_connection = Interrupted
+    with pytest.raises(KeyboardInterrupt):
+        client.send_command("anything")
+    assert caplog.records == []
+    logging.error("this is ours")
+    assert [record.message for record in caplog.records] == ["this is ours"]
 
 
 def test_workers_are_this_interpreter_with_its_kernels(spark: SparkSession) -> None:

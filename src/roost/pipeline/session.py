@@ -9,6 +9,7 @@ A failed task is tried three times in local mode too, which plain `local[N]` doe
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import socket
@@ -112,6 +113,7 @@ def _started(master: str | None, settings: Mapping[str, str], app: str) -> Spark
     from pyspark.errors import PySparkException  # noqa: PLC0415 (a session is rarely needed)
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
+    logging.getLogger().addFilter(_is_no_interrupt)
     builder: Any = SparkSession.builder.appName(app)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -131,6 +133,16 @@ def _started(master: str | None, settings: Mapping[str, str], app: str) -> Spark
             raise UserError(f"Spark does not start{_at(master)}: {_jvm_words(bad)}") from None
         raise
     return session
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """Whether a record is anything but py4j's story of an interrupt, which it then raises as well.
+
+    It tells it to the root of all loggers, so that it comes with a traceback wherever nobody has asked for
+    a log.
+    """
+    is_theirs = Path(record.pathname).parent.name == "py4j"
+    return not (is_theirs and record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
 
 
 def _at(master: str | None) -> str:
