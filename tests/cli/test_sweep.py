@@ -10,6 +10,7 @@ import pytest
 
 from roost.cli.sweep import report as sweep_report
 from roost.cli.sweep.report import clock
+from roost.errors import UserError
 from roost.pipeline.lake import Lake
 from roost.pipeline.sweeps.progress import Progress
 from tests.cli.support import Ran, Roost
@@ -56,15 +57,23 @@ def test_a_sweep_for_people_is_resumed(roost: Roost, tmp_path: Path) -> None:
     assert "subscribers=41 seed=0); --extend adds them" in other.err
 
 
-@pytest.mark.parametrize("command", [TREE, ("experiment", "run", "overlay-rewiring")])
-def test_a_number_of_seeds_that_looks_like_a_seed(roost: Roost, command: tuple[str, ...]) -> None:
-    """It says how many that are, and how to say the one; what else is wrong ends it here."""
-    wrong = ("--set", "nonsense=1") if command is TREE else ("--jobs", 1, "--latencies", "gone.csv")
-    ran = roost(*command, "--seeds", 7777, *wrong)
+@pytest.mark.parametrize("command", [TREE, ("experiment", "run", "overlay-reference")])
+def test_a_number_of_seeds_that_looks_like_a_seed(
+    roost: Roost, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """It says how many that are, and how to say the one, before anything is run."""
+
+    def ended(*_: object) -> None:
+        raise UserError("so much for that")
+
+    monkeypatch.setattr("roost.pipeline.sweeps.grid.cells_of", ended)
+    monkeypatch.setattr("roost.experiments.running.run_experiment", ended)
+    ran = roost(*command, "--seeds", 7777)
     assert ran.code == 2
-    assert ran.err.splitlines()[0] == (
-        "7,777 seeds, 0 to 7776; the one seed 7777 is --seeds 7777-7777"
-    )
+    assert ran.err.splitlines() == [
+        "7,777 seeds, 0 to 7776; the one seed 7777 is --seeds 7777-7777",
+        "error: so much for that",
+    ]
 
 
 def test_a_sweep_for_programs_in_a_lake(roost: Roost, tmp_path: Path) -> None:
