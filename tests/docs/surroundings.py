@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
 
+import pytest
 from hypothesis import Phase, find, settings
 from hypothesis.strategies import SearchStrategy
 
@@ -54,10 +55,9 @@ def workload(_: Names) -> None:
 
 def run(*arguments: str) -> None:
     """`roost ARGUMENTS`."""
-    try:
+    with pytest.raises(SystemExit) as stop:
         cli.main(arguments)
-    except SystemExit as stop:
-        assert not stop.code
+    assert not stop.value.code
 
 
 def any_of(worlds: SearchStrategy[T], is_fine: Callable[[T], bool]) -> T:

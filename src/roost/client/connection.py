@@ -132,7 +132,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def doubt(self) -> str:
-        """What may be wrong with a broker that is silent: all of them speak first, unless they wait for TLS."""
+        """What may be wrong with a broker that is silent: all speak first, unless they wait for TLS."""
         if self._heard_at or self.transport.get_extra_info("sslcontext") is not None:
             return ""
         return "; nothing was heard at all: if it speaks TLS, expected roosts://"
