@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import signal
 import socket
 import sys
+from types import FrameType
 
 import pyspark
 import pytest
@@ -20,6 +23,7 @@ from roost.pipeline.session import (
     local_cores,
     local_master,
     settings_for,
+    signals_later,
 )
 
 
@@ -49,6 +53,30 @@ def test_an_interrupt_is_no_story_of_py4j(caplog: pytest.LogCaptureFixture) -> N
     assert caplog.records == []
     logging.error("this is ours")
     assert [record.message for record in caplog.records] == ["this is ours"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_until_spark_has_started(number: signal.Signals) -> None:
+    """Before that, nobody could end the JVM, and it would stay."""
+
+    def leave(_: int, __: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    steps = []
+
+    def start() -> None:
+        with signals_later():
+            os.kill(os.getpid(), number)
+            steps.append("has started")
+
+    before = signal.signal(number, leave)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start()
+        assert steps == ["has started"]
+        assert signal.getsignal(number) is leave
+    finally:
+        signal.signal(number, before)
 
 
 def test_workers_are_this_interpreter_with_its_kernels(spark: SparkSession) -> None:

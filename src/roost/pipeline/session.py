@@ -12,11 +12,14 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from roost.errors import UserError
@@ -119,8 +122,14 @@ def _started(master: str | None, settings: Mapping[str, str], app: str) -> Spark
         builder = builder.config(key, value)
     if master is not None:
         builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
+    session: SparkSession | None = None
     try:
-        session: SparkSession = builder.getOrCreate()
+        with signals_later():
+            session = builder.getOrCreate()
+    except (KeyboardInterrupt, SystemExit):
+        if session is not None:
+            session.stop()
+        raise
     except ImportError as bad:
         raise UserError(f"{master}: Spark Connect can't be used: {bad}") from None
     except PySparkException as bad:
@@ -132,7 +141,37 @@ def _started(master: str | None, settings: Mapping[str, str], app: str) -> Spark
         if type(bad).__module__.startswith("py4j"):
             raise UserError(f"Spark does not start{_at(master)}: {_jvm_words(bad)}") from None
         raise
+    assert session is not None
     return session
+
+
+@contextmanager
+def signals_later() -> Iterator[None]:
+    """What signals do to this program they do when Spark has started, or has failed to.
+
+    A JVM that is half started is known to nobody yet: it would neither be ended nor end by itself. Signals
+    that no code of Python's handles are left as they are.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        came.append(number)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    ours = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in ours:
+        signal.signal(number, note)
+    try:
+        yield
+    finally:
+        for number, handler in ours.items():
+            if signal.getsignal(number) is note:  # and not Spark's own by now
+                signal.signal(number, handler)
+    for first in came[:1]:
+        ours[signal.Signals(first)](first, None)
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
