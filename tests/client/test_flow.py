@@ -202,11 +202,11 @@ async def test_one_that_is_read_too_slowly_holds_up_others_for_as_long_as_was_sa
     async with (
         serving() as server,
         connect(url_of(server)) as publisher,
-        connect(url_of(server), timeout_s=0.5) as client,
+        connect(url_of(server), timeout_s=1.0) as client,
     ):
         slow = client.subscribe("n >= 0", buffer_max=1_000)
         read = client.subscribe("n >= 0")
-        await read.ready()
+        await read.ready(DEADLINE_S)
         for n in range(3_000):
             await publisher.publish({"n": n})
         taking = asyncio.create_task(take(read, 3_000))

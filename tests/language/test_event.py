@@ -22,7 +22,11 @@ from roost.language import (
     Operator,
     Predicate,
     Subscription,
+    contradictions,
+    covers,
     filters_of,
+    overlaps,
+    simplify,
 )
 from roost.language.event import ATTRIBUTES_MAX
 from roost.language.filter import FILTERS_MAX, PREDICATES_MAX
@@ -65,6 +69,25 @@ def test_bad_attribute_names(name: Any, reason: str) -> None:
         Event({name: 1})
     with refuses("predicate: ", reason):
         Predicate(name, Operator.EQ, 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda x: Filter([x]), "among the predicates is a"),
+        (lambda x: Subscription([x]), "among the filters is a"),
+        (lambda x: covers(x, Filter()), "the interest is a"),
+        (lambda x: covers(Filter(), x), "the interest is a"),
+        (lambda x: overlaps(x, Filter()), "the interest is a"),
+        (simplify, "the filter is a"),
+        (contradictions, "the filter is a"),
+        (Filter([Predicate("x", Operator.EQ, 1)]).matches, "the event is a"),
+    ],
+)
+@pytest.mark.parametrize("wrong", [None, "x = 1", {"x": 1}])
+def test_arguments_of_wrong_types_are_named(call: Any, named: str, wrong: Any) -> None:
+    with pytest.raises(TypeError, match=f"{named} {type(wrong).__name__}; expected"):
+        call(wrong)
 
 
 @pytest.mark.parametrize(

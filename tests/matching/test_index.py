@@ -345,6 +345,19 @@ def test_a_frame_of_pandas_is_a_batch() -> None:
         index.match_batch(7)
 
 
+@pytest.mark.parametrize("wrong", [None, {"x": 1}, "x"])
+def test_what_is_no_event(wrong: Any) -> None:
+    index = Index()
+    index.add(1, parse_filter("x > 1"))
+    said = f"the event is a {type(wrong).__name__}; expected an Event"
+    with pytest.raises(TypeError, match=said):
+        index.match(wrong)
+    with pytest.raises(TypeError, match=said):
+        index.match_batch([Event({"x": 1}), wrong])
+    with pytest.raises(TypeError, match="the interest is a"):
+        index.add(2, wrong)
+
+
 def test_two_columns_of_one_name_are_refused() -> None:
     index = Index()
     index.add(1, parse_filter("x > 1"))

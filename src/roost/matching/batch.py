@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from roost.errors import UserError
 from roost.language import Event
+from roost.language.filter import not_an_event
 from roost.language.values import EXACT_INT, STRING_LENGTH_MAX
 from roost.matching.demand import float_above, float_below
 from roost.matching.kernels.search import NO_TOKENS
@@ -112,7 +113,11 @@ def encode_events(
     events: Iterable[Event], attributes: Mapping[str, Attribute], slots: int
 ) -> Encoded:
     """The same for events whose attributes may be of any kind, each for itself."""
-    rows = [event.attributes for event in events]
+    try:
+        rows = [event.attributes for event in events]
+    except AttributeError:
+        other = next(event for event in events if not hasattr(event, "attributes"))
+        raise not_an_event(other) from None
     lower = np.full((slots, len(rows)), np.nan)
     upper = lower
     exact = True
