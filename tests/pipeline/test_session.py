@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import sys
+from pathlib import Path
 from types import FrameType
 
 import pyspark
@@ -19,6 +20,7 @@ from roost.errors import UserError
 from roost.pipeline.java import WITHOUT_ZIP
 from roost.pipeline.session import (
     check_master,
+    check_workers,
     java_environment,
     local_cores,
     local_master,
@@ -53,6 +55,23 @@ def test_an_interrupt_is_no_story_of_py4j(caplog: pytest.LogCaptureFixture) -> N
     assert caplog.records == []
     logging.error("this is ours")
     assert [record.message for record in caplog.records] == ["this is ours"]
+
+
+def test_a_python_without_roost_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    check_workers(sys.executable)
+    program = tmp_path / "python"
+    for text, said in (
+        ("#!/bin/sh\nexit 1\n", "python: Spark's workers have no Roost: expected it"),
+        ("#!/no/such/shell\n", "python: No such file or directory; expected a Python for"),
+        ("#!/bin/sh\nexit 0\n", ""),
+    ):
+        program.write_text(text)
+        program.chmod(0o700)
+        if said:
+            with pytest.raises(UserError, match=said):
+                check_workers(str(program))
+        else:
+            check_workers(str(program))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -46,6 +46,10 @@ MEMO_MAX = 1 << 14
 
 _MARK = "roost refuses: "
 _marked = re.compile(re.escape(_MARK) + r'("(?:[^"\\]|\\.)*")').search
+NO_ROOST = (
+    "Spark's workers have no Roost: expected it to be installed in the Python that they run"
+    " (PYSPARK_PYTHON, or --conf spark.pyspark.python=PATH)"
+)
 # What a worker says in whose Python there is no Roost, or no part of it that it needs.
 _has_no_roost = re.compile(r"No module named '?roost\b").search
 
@@ -157,14 +161,14 @@ def plain_refusals() -> Iterator[None]:
 
     try:
         yield
-    except PySparkException as error:
+    except Exception as error:
+        # What fails in Spark's own code comes as it is in the JVM.
+        if not isinstance(error, PySparkException) and type(error).__module__ != "py4j.protocol":
+            raise
         text = str(error)
         found = _marked(text)
         if found is not None:
             raise UserError(json.loads(found[1])) from None
         if _has_no_roost(text):
-            raise UserError(
-                "Spark's workers have no Roost: expected it to be installed in the Python that they run"
-                " (PYSPARK_PYTHON, or --conf spark.pyspark.python=PATH)"
-            ) from None
+            raise UserError(NO_ROOST) from None
         raise

@@ -14,6 +14,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from roost.errors import UserError
 from roost.pipeline.java import WITHOUT_ZIP, find_java, java_home
+from roost.pipeline.parsing import NO_ROOST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +34,8 @@ TASK_TRIES = 3
 # Of the machine's memory, for the JVM in local mode; the Python workers need most of the rest.
 MEMORY_SHARE, MEMORY_MAX_MB = 0.25, 8_192
 REACHED_S = 5.0
+# How long another Python may take to say that it has Roost.
+WORKER_S = 60.0
 PARTITIONS_A_CORE = 2
 
 MASTERS = (
@@ -103,6 +107,9 @@ def start_session(
     settings = {**settings_for(master), **(conf or {})}
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if master is not None and master.startswith("local"):
+        python = settings.get("spark.pyspark.python") or os.environ["PYSPARK_PYTHON"]
+        check_workers(python)
     if submitted() or (master is not None and master.startswith("sc://")):
         return _started(master, settings, app)  # whose JVM runs already
     settings["spark.driver.extraJavaOptions"] = " ".join(
@@ -261,6 +268,23 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def check_workers(python: str) -> None:
+    """Refuses a Python for workers of this machine that does not run, or has no Roost in it.
+
+    A worker would say so as well, three times over and with all of Spark's stack around it.
+    """
+    if python == sys.executable:
+        return
+    command = [python, "-c", "import roost"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=WORKER_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as bad:
+        why = getattr(bad, "strerror", None) or f"no answer within {WORKER_S:g} s"
+        raise UserError(f"{python}: {why}; expected a Python for Spark's workers") from None
+    if done.returncode:
+        raise UserError(f"{python}: {NO_ROOST}")
 
 
 def check_master(master: str) -> None:
