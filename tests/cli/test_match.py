@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -234,6 +236,54 @@ def test_an_empty_cell_is_no_attribute(roost: Roost, tmp_path: Path) -> None:
     events.write_text("a,b\n,1\n1,\n", "utf-8")
     ran = roost("match", "--subscriptions", subscriptions, "--events", events)
     assert [answer["subscriptions"] for answer in ran.ndjson] == [[], [1]]
+
+
+def test_a_column_of_csv_has_one_kind(roost: Roost, tmp_path: Path) -> None:
+    """Some identifiers of aircraft look like numbers; an amount does, whatever its neighbours look like."""
+    subscriptions = write_subscriptions(
+        tmp_path / "subs.ndjson",
+        [(1, "icao = '3946e2'"), (2, "icao present string"), (3, "n > 1"), (4, "n = '2'")],
+    )
+    events = tmp_path / "events.csv"
+    events.write_text("icao,n,up\n3946e2,2,true\na0f1b2,2.5,\n,1,false\n123456,,true\n", "utf-8")
+    options = ("match", "--subscriptions", subscriptions, "--events", events)
+    ran = roost(*options)
+    assert [answer["subscriptions"] for answer in ran.ndjson] == [[1, 2, 3], [2, 3], [], [2]]
+    ran = roost(*options, "--type", "n=text")
+    assert [answer["subscriptions"] for answer in ran.ndjson] == [[1, 2, 4], [2], [], [2]]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("events.csv", "n=integer", ", line 3, n: '2.5' is no integer, and this is a column of"),
+        ("events.csv", "gone=text", ", line 1: there is no column 'gone', of which --type speaks"),
+        ("events.csv", "n=date", "--type n=date: expected NAME=KIND, with one of the kinds bool, "),
+        ("events.csv", "n", "--type n: expected NAME=KIND"),
+        ("events.ndjson", "n=text", ": --type is for CSV; here values say what they are"),
+    ],
+)
+def test_kinds_that_can_not_be(
+    roost: Roost, tmp_path: Path, name: str, kind: str, said: str
+) -> None:
+    subscriptions = write_subscriptions(tmp_path / "subs.ndjson", [(1, "n = 1")])
+    events = tmp_path / name
+    events.write_text("n\n1\n2.5\n" if name.endswith("csv") else '{"n": 1}\n', "utf-8")
+    options = ("--subscriptions", subscriptions, "--events", events, "--type", kind)
+    ran = roost("match", *options)
+    assert (ran.code, said in ran.err) == (2, True), ran.err
+
+
+def test_csv_from_a_pipe(roost: Roost, tmp_path: Path) -> None:
+    """It can be read once only."""
+    subscriptions = write_subscriptions(tmp_path / "subs.ndjson", [(1, "n = 1")])
+    pipe = tmp_path / "events.csv"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("n\n1\n2\n",))
+    writer.start()
+    ran = roost("match", "--subscriptions", subscriptions, "--events", pipe)
+    writer.join()
+    assert [answer["subscriptions"] for answer in ran.ndjson] == [[1], []]
 
 
 def test_parquet_columns_that_nobody_asks_about_may_have_any_flat_type(

@@ -215,6 +215,39 @@ def test_a_trace_is_written_and_replaced(roost: Roost, chain: Path, tmp_path: Pa
     assert sorted(p.name for p in (folder / "loads").iterdir()) == ["run=chain-0", "run=chain-1"]
 
 
+TRIPLE = """\
+0 broker add B1 1000 16 10
+0 broker add B2 1000 16 10
+0 broker add B3 1000 16 10
+0 link add B1 B2 10
+0 link add B2 B3 10
+1 publisher add P YHOO 60 B1
+1 subscriber add S B3 class = 'STOCK'
+20 end
+"""
+
+
+def test_what_the_data_lane_of_a_link_counts(roost: Roost, tmp_path: Path) -> None:
+    """Publications and, if somebody moves, its markers: what docs/SIMULATION.md says of the table."""
+
+    def counted(text: str, name: str) -> tuple[int, int]:
+        path = tmp_path / f"{name}.workload"
+        path.write_text(text)
+        assert roost("sim", "run", path, "--trace", tmp_path / "traces").code == 0
+        tables = tmp_path / "traces"
+        links = read_table(tables / "links" / f"run={name}-0" / "part-0.parquet").to_pylist()
+        last = {(r["broker"], r["neighbour"]): r["sent"] for r in links if r["class"] == "data"}
+        visits = read_table(tables / "deliveries" / f"run={name}-0" / "part-0.parquet")
+        return sum(last.values()), sum(visits["forwarded"].to_pylist())
+
+    sent, forwarded = counted(TRIPLE, "still")
+    assert sent == forwarded > 0
+    sent, forwarded = counted(TRIPLE + "10 client redirect P B3\n", "moved")
+    assert sent > forwarded > 0
+    manual = (Path(__file__).parents[2] / "docs" / "SIMULATION.md").read_text("utf-8")
+    assert "after moves more is `sent` in it than publications" in " ".join(manual.split())
+
+
 def test_traces_are_the_same_whatever_the_hashes(chain: Path, tmp_path: Path) -> None:
     """Byte for byte, with faults."""
     found = []
@@ -399,6 +432,16 @@ def test_random_scenarios(roost: Roost) -> None:
     )
     none = roost("sim", "fuzz", "--seeds", 1, "--profile", "none")
     assert lines(none)[-1].startswith("1 scenario, ")
+
+
+def test_a_number_of_seeds_that_looks_like_a_seed(
+    roost: Roost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("roost.simulation.campaign.campaign", lambda *_: [])
+    ran = roost("sim", "fuzz", "--seeds", 7777)
+    said = "7,777 seeds, 0 to 7776; the one seed 7777 is --first 7777 --seeds 1"
+    assert ran.err.splitlines()[0] == said
+    assert "seed" not in roost("sim", "fuzz", "--seeds", 20).err
 
 
 def test_as_many_scenarios_as_it_takes_for_so_many_moves(roost: Roost) -> None:

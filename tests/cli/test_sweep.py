@@ -10,6 +10,7 @@ import pytest
 
 from roost.cli.sweep import report as sweep_report
 from roost.cli.sweep.report import clock
+from roost.errors import UserError
 from roost.pipeline.lake import Lake
 from roost.pipeline.sweeps.progress import Progress
 from tests.cli.support import Ran, Roost
@@ -54,6 +55,25 @@ def test_a_sweep_for_people_is_resumed(roost: Roost, tmp_path: Path) -> None:
     assert (other.code, other.out) == (2, "")
     assert "2 of the 4 cells asked for are none of them (the first: generator=tree" in other.err
     assert "subscribers=41 seed=0); --extend adds them" in other.err
+
+
+@pytest.mark.parametrize("command", [TREE, ("experiment", "run", "overlay-reference")])
+def test_a_number_of_seeds_that_looks_like_a_seed(
+    roost: Roost, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """It says how many that are, and how to say the one, before anything is run."""
+
+    def ended(*_: object) -> None:
+        raise UserError("so much for that")
+
+    monkeypatch.setattr("roost.pipeline.sweeps.grid.cells_of", ended)
+    monkeypatch.setattr("roost.experiments.running.run_experiment", ended)
+    ran = roost(*command, "--seeds", 7777)
+    assert ran.code == 2
+    assert ran.err.splitlines() == [
+        "7,777 seeds, 0 to 7776; the one seed 7777 is --seeds 7777-7777",
+        "error: so much for that",
+    ]
 
 
 def test_a_sweep_for_programs_in_a_lake(roost: Roost, tmp_path: Path) -> None:

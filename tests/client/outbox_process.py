@@ -20,7 +20,9 @@ REPORT_EVERY = 16
 
 async def main(url: str, first: str, last: str) -> None:
     # Little on its way, so that a kill comes in the middle of it, and a crash of the broker too.
-    async with roost.connect(url, timeout_s=PATIENCE_S, pending_max=4 * REPORT_EVERY) as client:
+    pending_max = 4 * REPORT_EVERY
+    patient = roost.connect(url, timeout_s=PATIENCE_S, wait=True, pending_max=pending_max)
+    async with patient as client:
         outbox = client.outbox(OUTBOX, advertise="number present")
         print(await outbox.open(), flush=True)
         for number in range(outbox.last + 1 if first == "next" else int(first), int(last) + 1):

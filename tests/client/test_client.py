@@ -485,12 +485,31 @@ async def test_what_was_refused_is_raised_on_leaving_at_the_latest() -> None:
 async def test_nobody_there() -> None:
     async with serving() as server:
         port = server.port
-    with pytest.raises(ConnectError) as bad:
-        async with connect(f"roost://127.0.0.1:{port},localhost:{port}", timeout_s=0.3):
-            pass
+    url = f"roost://127.0.0.1:{port},localhost:{port}"
     said = f"127.0.0.1:{port}: Connection refused; localhost:{port}: Connection refused"
-    assert str(bad.value).endswith(f"can't connect within 0.3 s: {said}")
+    with pytest.raises(ConnectError) as bad:
+        async with asyncio.timeout(DEADLINE_S / 2), connect(url, timeout_s=DEADLINE_S):
+            pass  # which is said at once
+    assert str(bad.value) == f"{url}: {said}"
     assert isinstance(bad.value, ConnectionError)
+    with pytest.raises(ConnectError) as bad:
+        async with connect(url, timeout_s=0.3, wait=True):
+            pass
+    assert str(bad.value).endswith(f"can't connect within 0.3 s: {said}")
+
+
+@in_loop
+async def test_waiting_for_a_broker_that_is_started_later() -> None:
+    async with serving() as server:
+        port = server.port
+    opening = asyncio.create_task(
+        connect(f"roost://127.0.0.1:{port}", timeout_s=DEADLINE_S, wait=True).open()
+    )
+    await asyncio.sleep(0.1)
+    async with serving(config(port=port)):
+        client = await opening
+        assert client.state == "connected"
+        await client.close()
 
 
 @in_loop
@@ -509,7 +528,7 @@ async def test_somebody_else_is_there() -> None:
     stranger = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = stranger.sockets[0].getsockname()[1]
     with pytest.raises(ConnectError, match="looks like an HTTP response"):
-        async with connect(f"roost://127.0.0.1:{port}", timeout_s=0.5):
+        async with asyncio.timeout(5.0), connect(f"roost://127.0.0.1:{port}"):
             pass
     stranger.close()
     await stranger.wait_closed()

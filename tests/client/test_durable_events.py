@@ -57,9 +57,9 @@ async def test_numbers_begin_again_in_another_life() -> None:
         assert (before.number, before.life) == (1, 0)
         assert (after.number, after.life) == (1, 1)
         await before.ack()
-        assert session._reached == 0
+        assert session._acks.reached == 0
         await after.ack()
-        assert session._reached == 1
+        assert session._acks.reached == 1
 
 
 @in_loop

@@ -43,7 +43,7 @@ def test_short_names() -> None:
     assert roost.connect_sync is roost.client.connect_sync
     assert {"connect", "connect_sync", "__version__"} <= set(dir(roost))
     with pytest.raises(AttributeError, match="has no attribute 'conect'"):
-        roost.conect  # noqa: B018
+        roost.conect  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_importing_costs_nothing_until_it_is_used() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,8 @@ async def test_waiting_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
 @in_loop
 async def test_whoever_dials_has_given_up_when_it_has_hung_up() -> None:
     dialler = Slow()
-    nobody = Owner(*6 * [lambda *_: None])
+    deaf: list[Any] = 6 * [lambda *_: None]
+    nobody = Owner(*deaf)
     line = Line(ClientConfig(client="c", session="s"), dialler, nobody)
     opening = asyncio.create_task(line.open(60.0))
     await until(lambda: dialler.begun)

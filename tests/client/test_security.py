@@ -100,6 +100,16 @@ def authority(folder: Path) -> TlsTable:
 
 
 @in_loop
+async def test_tls_where_there_is_none(tmp_path: Path) -> None:
+    files = authority(tmp_path)
+    async with serving() as server:
+        url = url_of(server).replace("roost://", "roosts://")
+        with pytest.raises(ConnectError, match="it speaks none; expected roost://"):
+            async with connect(url, tls=files.authority, timeout_s=0.3):
+                pass
+
+
+@in_loop
 async def test_tls(tmp_path: Path) -> None:
     files = authority(tmp_path)
     async with serving(config(tls=files)) as server:
@@ -119,7 +129,7 @@ async def test_tls(tmp_path: Path) -> None:
         with pytest.raises(ConnectError, match="its certificate is not to be trusted"):
             async with connect(url, timeout_s=0.3):
                 pass
-        with pytest.raises(ConnectError):
+        with pytest.raises(ConnectError, match="expected roosts://"):
             async with connect(url_of(server), timeout_s=0.3):
                 pass
         with pytest.raises(UserError, match="no-such-file"):

@@ -97,6 +97,11 @@ def test_tls_without_roosts() -> None:
         asyncio.run(main())
 
 
+def test_a_url_that_says_nothing() -> None:
+    with pytest.raises(BadUrl, match="the URL is ''; expected roost://host:7411; without any"):
+        target_of("")
+
+
 @pytest.mark.parametrize("text", ["", "a b", "h:", ":7", "[h]:7", "h:99999"])
 def test_no_addresses(text: str) -> None:
     assert address_of(text) is None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 
@@ -19,7 +22,11 @@ from roost.language import (
     Operator,
     Predicate,
     Subscription,
+    contradictions,
+    covers,
     filters_of,
+    overlaps,
+    simplify,
 )
 from roost.language.event import ATTRIBUTES_MAX
 from roost.language.filter import FILTERS_MAX, PREDICATES_MAX
@@ -62,6 +69,44 @@ def test_bad_attribute_names(name: Any, reason: str) -> None:
         Event({name: 1})
     with refuses("predicate: ", reason):
         Predicate(name, Operator.EQ, 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda x: Filter([x]), "among the predicates is a"),
+        (lambda x: Subscription([x]), "among the filters is a"),
+        (lambda x: covers(x, Filter()), "the interest is a"),
+        (lambda x: covers(Filter(), x), "the interest is a"),
+        (lambda x: overlaps(x, Filter()), "the interest is a"),
+        (simplify, "the filter is a"),
+        (contradictions, "the filter is a"),
+        (Filter([Predicate("x", Operator.EQ, 1)]).matches, "the event is a"),
+    ],
+)
+@pytest.mark.parametrize("wrong", [None, "x = 1", {"x": 1}])
+def test_arguments_of_wrong_types_are_named(call: Any, named: str, wrong: Any) -> None:
+    with pytest.raises(TypeError, match=f"{named} {type(wrong).__name__}; expected"):
+        call(wrong)
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        (None, "an attribute that an event does not have is left out"),
+        ({"price": 1}, "give each part a name of its own, such as order.price"),
+        ([1], "give each part a name of its own"),
+        (b"STOCK", r"write a text as value\.decode\(\)"),
+        (datetime.datetime(2026, 1, 2), r"as a text, value\.isoformat\(\), or as a number"),
+        (datetime.date(2026, 1, 2), r"value\.isoformat\(\)"),
+        (Decimal("1.5"), r"as float\(value\), if that is precise enough, or as str\(value\)"),
+        (np.True_, r"write a value of NumPy as value\.item\(\)"),
+        (np.int64(7), r"value\.item\(\)"),
+    ],
+)
+def test_what_was_probably_meant(value: Any, hint: str) -> None:
+    with pytest.raises(LanguageError, match=f"event attribute 'x': .*\nhint: .*{hint}"):
+        Event({"x": value})
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roost.language.lines import LineError, cell_value, csv_rows, json_object
+from roost.language.lines import LineError, cell_as, cell_kind, csv_rows, json_object
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from roost.language.lines import LineError, cell_value, csv_rows, json_object
     ],
 )
 def test_what_a_cell_says(cell: str, value: object) -> None:
-    typed = cell_value(cell)
+    typed = cell_as(cell, cell_kind(cell))
     assert (typed, type(typed)) == (value, type(value))
 
 

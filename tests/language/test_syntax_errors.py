@@ -89,6 +89,8 @@ FILTERS = [
     ("x prefix 3", 1, 10, "the number 3, expected a string after prefix", "quote it: '3'"),
     ("x suffix true", 1, 10, "the word true, expected a string after suffix", "'true'"),
     ("[x,str-contains,inf]", 1, 17, "the word inf, expected a string after contains", ""),
+    ("[x,str-lt,5]", 1, 11, "the number 5, expected a string after str-lt", "quote it: '5'"),
+    ("x str-GE true", 1, 10, "the word true, expected a string after str-ge", "'true'"),
     ("x < true", 1, 5, "the word true, expected a number or a string", "bools have no order"),
     ("x > *", 1, 5, "'*', expected a value", "only = takes *"),
     # in, present

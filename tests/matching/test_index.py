@@ -25,6 +25,7 @@ from roost.language import (
     Event,
     Filter,
     Interest,
+    LanguageError,
     Operator,
     Predicate,
     Subscription,
@@ -321,6 +322,70 @@ def test_batches_of_columns_in_every_form() -> None:
         offsets, ids = index.match_batch(form)
         found = [sorted(ids[offsets[i] : offsets[i + 1]].tolist()) for i in range(4)]
         assert found == expected, type(form)
+
+
+def test_a_frame_of_pandas_is_a_batch() -> None:
+    pandas = pytest.importorskip("pandas")
+    index = Index()
+    index.add(1, parse_filter("symbol = 'YHOO' and price > 20"))
+    index.add(2, parse_filter("up = true"))
+    frame = pandas.DataFrame(
+        {
+            "symbol": ["YHOO", "YHOO", None],
+            "price": [18.5, 21.0, float("nan")],
+            "up": pandas.array([True, None, False], dtype="boolean"),
+            "at": pandas.to_datetime(["2026-01-02"] * 3),  # of which nobody speaks
+        }
+    )
+    offsets, ids = index.match_batch(frame)
+    assert (offsets.tolist(), ids.tolist()) == ([0, 1, 2, 2], [2, 1])
+    with pytest.raises(UserError, match="two columns of the batch are called 'price'"):
+        index.match_batch(pandas.concat([frame, frame[["price"]]], axis=1))
+    with pytest.raises(TypeError, match="events are a int; expected"):
+        index.match_batch(7)
+
+
+@pytest.mark.parametrize("wrong", [None, {"x": 1}, "x"])
+def test_what_is_no_event(wrong: Any) -> None:
+    index = Index()
+    index.add(1, parse_filter("x > 1"))
+    said = f"the event is a {type(wrong).__name__}; expected an Event"
+    with pytest.raises(TypeError, match=said):
+        index.match(wrong)
+    with pytest.raises(TypeError, match=said):
+        index.match_batch([Event({"x": 1}), wrong])
+    with pytest.raises(TypeError, match="the interest is a"):
+        index.add(2, wrong)
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    index = Index()
+    index.add(1, parse_filter("x > 1"))
+    table = pa.table([pa.array([1, 2]), pa.array([3, 4])], ["x", "x"])
+    for batch in (table, table.to_batches()[0]):
+        with pytest.raises(UserError, match="two columns of the batch are called 'x'"):
+            index.match_batch(batch)
+
+
+@pytest.mark.parametrize("length", [65_536, 65_537])
+def test_a_string_is_as_long_in_a_column_as_in_an_event(length: int) -> None:
+    index = Index()
+    index.add(1, parse_filter("x prefix 'é'"))
+    text = "é" * length
+    column = pa.array([text, "é", None])
+    forms = [
+        {"x": column},
+        {"x": column.dictionary_encode()},
+        {"x": column.cast(pa.large_string())},
+    ]
+    for form in forms:
+        if length > 65_536:
+            with pytest.raises(LanguageError):
+                Event({"x": text})
+            with pytest.raises(UserError, match="column 'x' has a string of more than 65,536"):
+                index.match_batch(form)
+        else:
+            assert index.match_batch(form)[0].tolist() == [0, 1, 2, 2]
 
 
 def test_batch_columns_that_cannot_be() -> None:

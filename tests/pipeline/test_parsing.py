@@ -149,6 +149,29 @@ def test_a_refusal_of_a_task_is_one_message(spark: SparkSession) -> None:
     assert lines[1:3] == ['  y = "é', "      ^"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "ModuleNotFoundError: No module named 'roost'",
+        "Error from python worker:\n  /usr/bin/python3: Error while finding module specification for"
+        " 'roost.pipeline.worker_daemon' (ModuleNotFoundError: No module named 'roost')",
+        "ModuleNotFoundError: No module named 'roost.pipeline'",
+    ],
+)
+def test_workers_without_roost_are_one_message(words: str) -> None:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    traceback = f"[PYTHON_EXCEPTION] Traceback (most recent call last):\n  ...\n{words}"
+    said = "Spark's workers have no Roost: expected"
+    with pytest.raises(UserError, match=said) as caught, plain_refusals():
+        raise PySparkException(traceback)
+    assert "Traceback" not in str(caught.value)
+    # What the JVM says comes otherwise.
+    with pytest.raises(UserError, match=said), plain_refusals():
+        raise Py4JError(traceback)
+
+
 def test_other_failures_are_not_ours() -> None:
     from pyspark.errors import PySparkException
 

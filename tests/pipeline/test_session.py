@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import re
+import signal
 import socket
 import sys
+from pathlib import Path
+from types import FrameType
 
 import pyspark
 import pytest
@@ -15,10 +20,12 @@ from roost.errors import UserError
 from roost.pipeline.java import WITHOUT_ZIP
 from roost.pipeline.session import (
     check_master,
+    check_workers,
     java_environment,
     local_cores,
     local_master,
     settings_for,
+    signals_later,
 )
 
 
@@ -28,6 +35,67 @@ def test_the_session_is_quiet_local_and_retries(spark: SparkSession) -> None:
     assert context.uiWebUrl is None
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.shuffle.partitions") == "4"
+
+
+@pytest.mark.usefixtures("spark")
+def test_an_interrupt_is_no_story_of_py4j(caplog: pytest.LogCaptureFixture) -> None:
+    """It raises it as well, and whoever presses Ctrl-C wants no traceback of a library."""
+    from py4j.java_gateway import GatewayClient
+
+    class Interrupted:
+        socket = None
+
+        def send_command(self, _: str) -> str:
+            raise KeyboardInterrupt
+
+    client = GatewayClient()
+    client._get_connection = Interrupted
+    with pytest.raises(KeyboardInterrupt):
+        client.send_command("anything")
+    assert caplog.records == []
+    logging.error("this is ours")
+    assert [record.message for record in caplog.records] == ["this is ours"]
+
+
+def test_a_python_without_roost_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    check_workers(sys.executable)
+    program = tmp_path / "python"
+    for text, said in (
+        ("#!/bin/sh\nexit 1\n", "python: Spark's workers have no Roost: expected it"),
+        ("#!/no/such/shell\n", "python: No such file or directory; expected a Python for"),
+        ("#!/bin/sh\nexit 0\n", ""),
+    ):
+        program.write_text(text)
+        program.chmod(0o700)
+        if said:
+            with pytest.raises(UserError, match=said):
+                check_workers(str(program))
+        else:
+            check_workers(str(program))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_until_spark_has_started(number: signal.Signals) -> None:
+    """Before that, nobody could end the JVM, and it would stay."""
+
+    def leave(_: int, __: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    steps = []
+
+    def start() -> None:
+        with signals_later():
+            os.kill(os.getpid(), number)
+            steps.append("has started")
+
+    before = signal.signal(number, leave)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start()
+        assert steps == ["has started"]
+        assert signal.getsignal(number) is leave
+    finally:
+        signal.signal(number, before)
 
 
 def test_workers_are_this_interpreter_with_its_kernels(spark: SparkSession) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from roost.errors import UserError
 from roost.language import Event, parse_subscription
+from roost.pipeline.parsing import plain_refusals
 from roost.pipeline.source.rows import to_json
 from roost.pipeline.streaming import LogIndex, match_stream
 from roost.pipeline.subscription_log import SubscriptionLog
@@ -112,6 +113,20 @@ def run(frame: DataFrame, out: Path, checkpoint: Path) -> None:
         .start()
     )
     query.awaitTermination()
+
+
+def test_a_column_that_can_be_no_attribute(spark: SparkSession, tmp_path: Path) -> None:
+    """The time of an event, say: it may be there, and a filter on it is refused."""
+    log = SubscriptionLog(tmp_path / "log")
+    log.add([(1, "x > 1")])
+    frame = spark.createDataFrame([(1, 2.0)], "publication int, x double").selectExpr(
+        "*", "timestamp '2026-01-02 03:04:05' as at"
+    )
+    assert [tuple(row) for row in match_stream(frame, log).collect()] == [(1, 1)]
+    log.add([(2, "at present")])
+    said = r"'at' .* is timestamp; an attribute is one of"
+    with pytest.raises(UserError, match=said), plain_refusals():
+        match_stream(frame, log).collect()
 
 
 def test_a_batch_that_is_run_again_matches_what_it_matched(

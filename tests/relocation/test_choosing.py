@@ -175,6 +175,19 @@ def test_rounding_breaks_no_ties() -> None:
     assert (choice.chosen.broker, choice.decided_by) == ("B", None)
 
 
+@pytest.mark.parametrize("offset_ns", [0, 1, 2, 7])
+def test_who_is_exactly_on_the_limit_stays(offset_ns: int) -> None:
+    """It lies between two nanoseconds here, and a delay there is rounded to the upper or the lower one."""
+    names = ["low", "middle", "high"]
+    delays = (np.array([0.0, 1.5, 3.0]) + offset_ns) * 1e-9
+    loads = np.array([3.0, 1.0, 2.0])
+    goal = Goal("delay", 50)
+    choice = choose(goal, names, 0, delays, loads, deliveries_per_s=1.0, excluded={})
+    assert choice.chosen.broker == "middle"
+    high = next(candidate for candidate in choice.evidence if candidate.broker == "high")
+    assert high.outcome.startswith("a delay of")
+
+
 @pytest.mark.parametrize("weight", [-1.0, 100.5, float("nan")])
 def test_bad_weights(weight: float) -> None:
     with pytest.raises(UserError, match="expected 0 to 100"):

@@ -20,7 +20,7 @@ has been read from one end to the other before it gets its name.
 \b
 Examples:
   roost backup /var/lib/roost /backups/roost.db
-  roost backup roost.toml /backups/               a file for each time
+  roost backup roost.toml /backups/               # a file for each time
 """
 RESTORE_EXAMPLES = """\b
 The broker must not run. Started with a backup it begins anew: its neighbours tell it all again, durable
@@ -28,7 +28,7 @@ sessions and what waits for them are as they were, clients of other sessions say
 was accepted since the backup is lost, unless a neighbour or an outbox still has it.
 
 \b
-Example:
+Examples:
   roost restore /backups/roost.db /var/lib/roost
 """
 

@@ -67,6 +67,11 @@ Examples:
   roost bench broker --scenario one_to_one --scenario content --seconds 2 --no-chains --json
 """
 
+CONNECTIONS_EXAMPLES = """\b
+Examples:
+  roost bench connections
+  roost bench connections --json
+"""
 RELOCATION_EXAMPLES = """\b
 Examples:
   roost bench relocation
@@ -134,7 +139,7 @@ def register(app: typer.Typer) -> None:
     bench.command("poset", epilog=POSET_EXAMPLES)(run_poset)
     bench.command("sim", epilog=SIM_EXAMPLES)(run_sim)
     bench.command("broker", epilog=BROKER_EXAMPLES)(run_broker)
-    bench.command("connections")(run_connections)
+    bench.command("connections", epilog=CONNECTIONS_EXAMPLES)(run_connections)
     bench.command("moves", epilog=MOVES_EXAMPLES)(run_moves)
     bench.command("gateway", epilog=GATEWAY_EXAMPLES)(run_gateway)
     bench.command("pipeline", epilog=PIPELINE_EXAMPLES)(run_pipeline)

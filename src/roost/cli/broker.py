@@ -13,6 +13,17 @@ if TYPE_CHECKING:
     from roost.runtime.tables import ServerConfig
 
 
+EXAMPLES = """\b
+It runs until SIGTERM or Ctrl-C, which end it in order. docs/OPERATING.md is the manual.
+
+\b
+Examples:
+  roost broker
+  roost broker --name B1 --port 7511 --data store --neighbour B0=127.0.0.1:7411
+  roost broker --print-config > roost.toml
+  roost broker --config roost.toml
+"""
+
 ModuleOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -29,7 +40,8 @@ def modules_of(options: list[str]) -> dict[str, str]:
 
 
 def register(app: typer.Typer) -> None:
-    app.command("broker")(broker)
+    """Adds the command."""
+    app.command("broker", epilog=EXAMPLES)(broker)
 
 
 def broker(

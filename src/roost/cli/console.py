@@ -52,6 +52,19 @@ def warn(message: str) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
 
+# So many are rarely meant: rather the one seed of that number.
+MANY_SEEDS = 1_000
+
+
+def say_many_seeds(count: int, first: int, for_one: str) -> None:
+    """Somebody has asked for very many seeds, perhaps without wanting to; `for_one` says just one."""
+    if count >= MANY_SEEDS:
+        print(
+            f"{count:,} seeds, {first} to {first + count - 1}; the one seed {count} is {for_one}",
+            file=sys.stderr,
+        )
+
+
 def filter_argument(name: str, text: str) -> Subscription:
     """A filter from the command line; an error says which argument it was."""
     from roost.language import ParseError, parse_subscription

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roost.cli.console import people, print_json
+from roost.cli.console import people, print_json, say_many_seeds
 from roost.cli.spark import ConfOption, MasterOption
 from roost.errors import UserError
 
@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 
 EXIT_FAILED = 1
 
+EXAMPLES = """\b
+Examples:
+  roost experiment list
+  roost experiment list --json
+  roost experiment run relocation-clustered --out clustered
+  roost experiment show clustered
+"""
+SHOW_EXAMPLES = """\b
+Examples:
+  roost experiment show clustered
+  roost experiment show clustered --json
+"""
 RUN_EXAMPLES = """\b
 Every cell is kept in --out as soon as it is finished: the same command again runs what is missing.
 Exit codes: 0 all claims hold, 1 some do not (or a promise was broken), 2 bad input.
@@ -42,10 +54,11 @@ def register(app: typer.Typer) -> None:
         no_args_is_help=True,
         rich_markup_mode=None,
         help="Run the experiments of the papers, and compare.",
+        epilog=EXAMPLES,
     )
-    experiment.command("list")(list_experiments)
+    experiment.command("list", epilog=EXAMPLES)(list_experiments)
     experiment.command("run", epilog=RUN_EXAMPLES)(run)
-    experiment.command("show")(show)
+    experiment.command("show", epilog=SHOW_EXAMPLES)(show)
     app.add_typer(experiment, name="experiment")
 
 
@@ -107,6 +120,10 @@ def run(
     if on_spark and jobs is not None:
         raise UserError("--jobs is for processes; for Spark expected --master 'local[N]'")
 
+    chosen_seeds = read_seeds(seeds or str(chosen.seeds))
+    if seeds is not None and seeds.isdecimal():
+        say_many_seeds(len(chosen_seeds), 0, f"--seeds {seeds}-{seeds}")
+
     def work(sweep: Sweep) -> None:
         with executor(on_spark, jobs, master, conf) as execute:
             carry_out(sweep, execute, out)
@@ -115,7 +132,7 @@ def run(
         report = run_experiment(
             experiment,
             chosen,
-            read_seeds(seeds or str(chosen.seeds)),
+            chosen_seeds,
             Path(to),
             work,
             {} if latencies is None else {"latencies": str(latencies.absolute())},

@@ -59,9 +59,9 @@ def register(app: typer.Typer) -> None:
         help="See and prune the runs of a folder of tables.",
         epilog=EXAMPLES,
     )
-    lake.command("list")(list_runs)
-    lake.command("show")(show)
-    lake.command("sample")(sample)
+    lake.command("list", epilog=EXAMPLES)(list_runs)
+    lake.command("show", epilog=EXAMPLES)(show)
+    lake.command("sample", epilog=EXAMPLES)(sample)
     lake.command("prune", epilog=PRUNE_EXAMPLES)(prune)
     app.add_typer(lake, name="lake")
 

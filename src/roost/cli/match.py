@@ -23,12 +23,14 @@ Files by the end of their names; - is NDJSON on standard input or output:
                  .csv and .parquet with the columns id and filter
   events         .ndjson {"class": "STOCK", "symbol": "YHOO", "volume": 400000}
                  .csv (an empty cell is no attribute) and .parquet (nor is a null)
+A column of CSV has one kind, the narrowest that all of its cells have: bool, integer, number, else text.
 Events are numbered from 0. Exit codes: 0 done, 2 bad input.
 
 \b
 Examples:
   roost match --subscriptions subs.ndjson --events events.ndjson
   roost match --subscriptions subs.csv --events events.parquet --out matches.parquet
+  roost match --subscriptions subs.csv --events flights.csv --type aircraft=text
   tail -f events.ndjson | roost match --subscriptions subs.ndjson --events - --out -
 """
 
@@ -52,8 +54,17 @@ def match(
         FormatName | None,
         typer.Option("--format", help="Else by the name of --out; a table on a terminal."),
     ] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type",
+            metavar="NAME=KIND",
+            help="A column of CSV is of this kind (bool, integer, number, text); repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Match a file of events against one of subscriptions."""
+    from roost.cli.csv_events import read_kinds
     from roost.cli.lines import STANDARD_INPUT, shown
     from roost.cli.sinks import Names
     from roost.cli.sources import read_events
@@ -62,13 +73,14 @@ def match(
     if subscriptions == events == STANDARD_INPUT:
         raise UserError("only one of --subscriptions and --events can be standard input")
     chosen = chosen_format(format_, out)
+    kinds = read_kinds(types or [])
     index = Index()
     ids, attributes = load(index, subscriptions)
     if not ids:
         warn(f"{shown(subscriptions)}: there are no subscriptions")
     with sink_of(chosen, out, Names(ids)) as sink:
         first = 0
-        for batch in read_events(events, attributes):
+        for batch in read_events(events, attributes, kinds):
             try:
                 offsets, positions = index.match_batch(batch)
             except UserError as bad:

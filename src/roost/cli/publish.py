@@ -140,14 +140,14 @@ def publish_all(client: SyncClient, lines: Iterator[tuple[str, Line]], rate: flo
                 refuse(where, text, bad)
             published += 1
     except Refused as error:
-        trouble, refused = error, 1 + error.others
+        trouble, refused = error, error.events
     except UserError as error:
         trouble = error
     try:
         client.flush()
     except Refused as error:
         trouble = trouble or error
-        refused += 1 + error.others
+        refused += error.events
     acknowledged = published - client.unacknowledged - refused
     events = "event" if acknowledged == 1 else "events"
     print(f"{acknowledged:,} {events} acknowledged", file=sys.stderr)

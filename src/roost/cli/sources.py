@@ -7,14 +7,16 @@ that starts with the file and the line (of a Parquet file: the row), both counte
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from roost.cli.csv_events import Rows, csv_events
 from roost.cli.lines import (
     BATCH,
     STANDARD_INPUT,
@@ -28,23 +30,9 @@ from roost.cli.lines import (
     text_of,
 )
 from roost.errors import UserError
-from roost.language import (
-    Event,
-    LanguageError,
-    ParseError,
-    Subscription,
-    Value,
-    parse_subscription,
-)
-from roost.language.lines import (
-    LineError,
-    cell_value,
-    check_cells,
-    check_header,
-    csv_rows,
-    json_object,
-)
-from roost.language.values import INT_MAX, INT_MIN, check_name
+from roost.language import Event, LanguageError, ParseError, Subscription, parse_subscription
+from roost.language.lines import LineError, check_cells, check_header, csv_rows, json_object
+from roost.language.values import INT_MAX, INT_MIN
 
 SUBSCRIPTION = '{"id": 7, "filter": "volume > 1000"}'
 
@@ -60,10 +48,15 @@ class Read(NamedTuple):
 
 
 class Format(NamedTuple):
-    """How one format is read; both functions take the path and the name to use in messages."""
+    """How one format is read; both functions take the path and the name to use in messages.
+
+    Events are read with the attributes that matter, and the kinds of columns that somebody has said.
+    """
 
     subscriptions: Callable[[str, str], Iterator[tuple[str, object, object]]]
-    events: Callable[[str, str, Collection[str]], Iterator[Sequence[Event] | pa.RecordBatch]]
+    events: Callable[
+        [str, str, Collection[str], Mapping[str, str]], Iterator[Sequence[Event] | pa.RecordBatch]
+    ]
 
 
 def read_subscriptions(source: str) -> Iterator[Read]:
@@ -81,13 +74,18 @@ def read_subscriptions(source: str) -> Iterator[Read]:
 
 
 def read_events(
-    source: str, attributes: Collection[str]
+    source: str, attributes: Collection[str], kinds: Mapping[str, str]
 ) -> Iterator[Sequence[Event] | pa.RecordBatch]:
     """The events of a file in batches, as `Index.match_batch` takes them.
 
-    `attributes` are those that matter; others may be left out, where that saves reading them.
+    `attributes` are those that matter; others may be left out, where that saves reading them. `kinds` are
+    those of columns of CSV, for which the cells need not speak then; in other formats values say it
+    themselves.
     """
-    return format_of(source).events(source, shown(source), attributes)
+    form = format_of(source)
+    if kinds and form is not _FORMATS[".csv"]:
+        raise UserError(f"{shown(source)}: --type is for CSV; here values say what they are")
+    return form.events(source, shown(source), attributes, kinds)
 
 
 def format_of(source: str) -> Format:
@@ -147,7 +145,9 @@ def _ndjson_subscriptions(source: str, _: str) -> Iterator[tuple[str, object, ob
         yield where, row["id"], row["filter"]
 
 
-def _ndjson_events(source: str, _: str, __: Collection[str]) -> Iterator[Sequence[Event]]:
+def _ndjson_events(
+    source: str, _: str, __: Collection[str], ___: Mapping[str, str]
+) -> Iterator[Sequence[Event]]:
     for chunk in chunks_of(source):
         lines = ((where, text_of(where, raw)) for where, raw in chunk)
         yield [event_of(where, line) for where, line in lines if not line.isspace()]
@@ -190,29 +190,14 @@ def _csv_id(text: str) -> Id:
     return text
 
 
-def _csv_events(source: str, name: str, _: Collection[str]) -> Iterator[Sequence[Event]]:
-    rows = _csv_table(source, name)
-    where, header = next(rows)
-    try:
-        for attribute in header:
-            check_name(attribute, "the header")
-    except LanguageError as bad:
-        raise UserError(f"{where}: {bad}") from None
-    return batched(_csv_event(where, row) for where, row in rows)
-
-
-def _csv_event(where: str, row: dict[str, str]) -> Event:
-    attributes: dict[str, Value] = {}
-    for name, text in row.items():
-        if text:
-            try:
-                attributes[name] = cell_value(text)
-            except LanguageError as bad:
-                raise UserError(f"{where}, {name}: {bad}") from None
-    try:
-        return Event(attributes)
-    except LanguageError as bad:
-        raise UserError(f"{where}: {bad}") from None
+def _csv_events(
+    source: str, name: str, _: Collection[str], kinds: Mapping[str, str]
+) -> Iterator[Sequence[Event]]:
+    rows: Callable[[], Rows] = partial(_csv_table, source, name)
+    if not Path(source).is_file():  # a pipe, which can be read once only
+        kept = list(rows())
+        rows = partial(iter, kept)
+    return batched(csv_events(rows, kinds))
 
 
 # --- Parquet --------------------------------------------------------------------------------------
@@ -239,7 +224,7 @@ def _parquet_subscriptions(source: str, name: str) -> Iterator[tuple[str, object
 
 
 def _parquet_events(
-    source: str, name: str, attributes: Collection[str]
+    source: str, name: str, attributes: Collection[str], _: Mapping[str, str]
 ) -> Iterator[pa.RecordBatch]:
     with _parquet(source, name) as file:
         schema = file.schema_arrow

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
+import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +24,7 @@ from roost.cli.publish import (
 
 if TYPE_CHECKING:
     from roost.client import Client, ReceivedEvent, Subscription
+    from roost.language import Subscription as Interest
 
 EXAMPLES = """\b
 One line of JSON an event, with what came along, if anything did:
@@ -70,12 +73,24 @@ def subscribe(
 
     from roost.client import connect
 
-    filter_argument("FILTER", filter_)
+    for message in never_holds(filter_argument("FILTER", filter_)):
+        warn(message)
     tls = tls_of(authority, certificate, key)
     client = connect(url, user=user, token=token, tls=tls, name="subscribe", timeout_s=CONNECT_S)
     printed = uvloop.run(until_told(client, filter_, count, timeout, durable))
     if count is not None and printed < count:
         raise typer.Exit(EXIT_TOO_FEW)
+
+
+def never_holds(subscription: Interest) -> Iterator[str]:
+    """What to tell somebody who asks for events that there can't be."""
+    from roost.language import contradictions
+
+    if not any(subscription.filters):
+        for filter_ in subscription.filters:
+            for found in contradictions(filter_):
+                reason = " and ".join(map(str, found.predicates))
+                yield f"nothing will come: no value of {found.attribute} satisfies {reason}"
 
 
 async def until_told(
@@ -109,14 +124,16 @@ class Printer:
         self._count = count
 
     async def work(self, client: Client, filter_: str, durable: str | None) -> None:
-        from roost.client import NotInTime
+        from roost.client import NeverMatches, NotInTime
 
         async with client:
             subscription: Subscription
-            if durable is None:
-                subscription = client.subscribe(filter_)
-            else:
-                subscription = client.subscribe(filter_, durable=durable)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NeverMatches)  # it has been said, with the reason
+                if durable is None:
+                    subscription = client.subscribe(filter_)
+                else:
+                    subscription = client.subscribe(filter_, durable=durable)
             async with subscription:
                 try:
                     await subscription.ready()

@@ -33,7 +33,10 @@ Examples:
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     topology = typer.Typer(
-        no_args_is_help=True, rich_markup_mode=None, help="Overlays of brokers, to look at."
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        help="Overlays of brokers, to look at.",
+        epilog=EXAMPLES,
     )
     topology.command("draw", epilog=EXAMPLES)(draw)
     app.add_typer(topology, name="topology")

@@ -37,8 +37,8 @@ def register(app: typer.Typer) -> None:
         help="Record the traffic of brokers that run.",
         epilog=EXAMPLES,
     )
-    trace.command("on")(on)
-    trace.command("off")(off)
+    trace.command("on", epilog=EXAMPLES)(on)
+    trace.command("off", epilog=EXAMPLES)(off)
     app.add_typer(trace, name="trace")
 
 

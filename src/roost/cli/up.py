@@ -35,6 +35,11 @@ Examples:
   roost up tree --brokers 15 --optimise grape --goal load100 --observe
   roost up tree --brokers 15 --optimise overlay --optimise grape
 """
+DOWN_EXAMPLES = """\b
+Examples:
+  roost down
+  roost down --state /tmp/sites
+"""
 BROKERS = 3
 OPTIMISERS = tuple(BUILT_IN[MODULES])
 # Names that say all there is to say, together with a number of brokers.
@@ -56,7 +61,7 @@ DEFAULT_STATE = Path(".roost")
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command("up", epilog=EXAMPLES)(up)
-    app.command("down")(down)
+    app.command("down", epilog=DOWN_EXAMPLES)(down)
 
 
 def up(

@@ -32,6 +32,8 @@ Examples:
   roost users add B1 --link --certificate B1.example
   roost users check desk --subscribe "class = 'STOCK'"
   roost users list
+  roost users renew desk --expires 2031-12-31 > desk.token
+  roost users remove desk
 """
 
 File = Annotated[

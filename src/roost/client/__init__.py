@@ -22,18 +22,21 @@ from roost.client.errors import (
     EventsDropped,
     Gap,
     InsecureConnection,
+    NeverMatches,
     NotEverywhere,
     NotInTime,
+    Overrun,
     Refused,
     SessionOver,
     Stalled,
     Unreachable,
 )
 from roost.client.event import DurableEvent, ReceivedEvent, SyncEvent
+from roost.client.inbox import WhenFull
 from roost.client.outbox import Outbox
 from roost.client.publishing import Advertised
 from roost.client.subscription import Subscription
-from roost.client.sync import SyncClient, SyncOutbox, SyncSubscription
+from roost.client.sync import SyncAdvertised, SyncClient, SyncOutbox, SyncSubscription
 from roost.client.url import BadUrl
 
 __all__ = [
@@ -48,21 +51,25 @@ __all__ = [
     "EventsDropped",
     "Gap",
     "InsecureConnection",
+    "NeverMatches",
     "NotEverywhere",
     "NotInTime",
     "Outbox",
+    "Overrun",
     "ReceivedEvent",
     "Refused",
     "SessionOver",
     "Stalled",
     "State",
     "Subscription",
+    "SyncAdvertised",
     "SyncClient",
     "SyncEvent",
     "SyncOutbox",
     "SyncSubscription",
     "Tls",
     "Unreachable",
+    "WhenFull",
     "connect",
     "connect_sync",
 ]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, overload
@@ -22,10 +23,26 @@ from roost.broker.events import (
     UnsubscribeRequested,
 )
 from roost.broker.messages import Publication
+from roost.client.arguments import (
+    advertisement_of,
+    check_choice,
+    check_flag,
+    check_seconds,
+    check_text,
+    check_whole,
+    interest_of,
+)
 from roost.client.dialling import Dialler
 from roost.client.durable import DurableSession, DurableSubscription
-from roost.client.errors import ClientError, Closed, ConnectError, Refused
-from roost.client.inbox import Inbox
+from roost.client.errors import (
+    ClientError,
+    Closed,
+    ConnectError,
+    NeverMatches,
+    Overrun,
+    Refused,
+)
+from roost.client.inbox import Inbox, WhenFull
 from roost.client.line import ACK_DELAY_S, ACK_EVERY, HASTE_S, REDIAL_S, Dials, Line, Owner
 from roost.client.options import Options
 from roost.client.outbox import Outbox
@@ -33,14 +50,7 @@ from roost.client.outgoing import Checked, Outgoing
 from roost.client.publishing import Advertised, Publishing
 from roost.client.subscription import Subscription
 from roost.client.url import Target
-from roost.language import (
-    Advertisement,
-    Filter,
-    LanguageError,
-    Value,
-    parse_advertisement,
-    parse_subscription,
-)
+from roost.language import Advertisement, Filter, LanguageError, Value
 from roost.language import Subscription as Interest
 from roost.wire import Limits
 
@@ -121,12 +131,13 @@ class Client:
             attached=self._attached,
             detached=self._detached,
             failed=self._failed,
+            held_up=self._held_up,
         )
         self._line = line = Line(config, dialler, owner)
         self._publishing = Publishing(line, self._options)
         self._set_state("connecting", "")
         try:
-            await line.open(self._options.timeout_s)
+            await line.open(self._options.timeout_s, waits=self._options.wait)
         except BaseException:
             await self._hang_up()
             raise
@@ -150,13 +161,14 @@ class Client:
         What was refused and has not been raised is raised now, as is NotInTime if the broker has not
         acknowledged everything within the time. Closed it is in any case.
         """
+        check_seconds("timeout_s", timeout_s)
         if self._line is None or self._publishing is None or self._is_closing:
             return
         self._is_closing = True
         line = self._line
         within_s = self._options.timeout_s if timeout_s is None else timeout_s
         trouble: ClientError | None = None
-        line.give_up_full()  # what we wait for may stand behind events that nobody reads
+        line.intake.give_up_full()  # what we wait for may stand behind events that nobody reads
         try:
             try:
                 # A session that is over has been heard of, unless something of ours went with it.
@@ -282,6 +294,7 @@ class Client:
         With a durable broker that means that it is stored. Refused if something was refused; NotInTime if it
         takes too long, which leaves everything on its way.
         """
+        check_seconds("timeout_s", timeout_s)
         self._live()
         assert self._publishing is not None
         await self._publishing.flush(timeout_s)
@@ -304,15 +317,10 @@ class Client:
         """
         self._live()
         assert self._publishing is not None
-        return await self._publishing.advertise(self._advertisement(filter_))
+        return await self._publishing.advertise(self._advertisement("filter", filter_))
 
-    def _advertisement(self, filter_: str | Filter | Advertisement) -> Advertisement:
-        if isinstance(filter_, str):
-            advertisement = parse_advertisement(filter_)
-        elif isinstance(filter_, Filter):
-            advertisement = Advertisement([filter_])
-        else:
-            advertisement = filter_
+    def _advertisement(self, name: str, filter_: str | Filter | Advertisement) -> Advertisement:
+        advertisement = advertisement_of(name, filter_)
         _check_length(advertisement, self._options.limits)
         return advertisement
 
@@ -331,12 +339,12 @@ class Client:
         last event as far as the application itself knows, for a broker that knows of none.
         """
         self._live()
+        check_text("name", name, optional=False)
+        check_whole("after", after, 0)
         if not name or len(name) > OUTBOX_NAME_MAX or not name.isprintable():
             raise ValueError(
                 f"the outbox is called {name[:80]!r}; expected 1 to {OUTBOX_NAME_MAX} visible characters"
             )
-        if after < 0:
-            raise ValueError(f"after is {after}; expected 0 or more")
         self._outboxes = [there for there in self._outboxes if not there.is_closed]
         if any(there.name == name for there in self._outboxes):
             raise ValueError(f"this client has the outbox {name!r} already")
@@ -348,7 +356,9 @@ class Client:
             dialler=self._dialler(_first(target)),
             options=self._options,
             outgoing=self._outgoing,
-            advertisements=[] if advertise is None else [self._advertisement(advertise)],
+            advertisements=(
+                [] if advertise is None else [self._advertisement("advertise", advertise)]
+            ),
             after=after,
         )
         self._outboxes.append(outbox)
@@ -358,7 +368,11 @@ class Client:
 
     @overload
     def subscribe(
-        self, filter_: str | Filter | Interest, *, buffer_max: int | None = None
+        self,
+        filter_: str | Filter | Interest,
+        *,
+        buffer_max: int | None = None,
+        when_full: WhenFull = "wait",
     ) -> Subscription: ...
 
     @overload
@@ -378,12 +392,17 @@ class Client:
         durable: str | None = None,
         auto_ack: bool = False,
         buffer_max: int | None = None,
+        when_full: WhenFull = "wait",
     ) -> Subscription:
         """Ask for the events that match a filter, and read them: `async for event in client.subscribe(...)`.
 
-        At most `buffer_max` events wait to be read, by default as many as the client was told; then nothing
-        more is read from the broker. With `durable`, a name, it outlives this process; see
-        `DurableSubscription`.
+        At most `buffer_max` events wait to be read, by default as many as the client was told. Then nothing
+        more is read from the broker until half of them are gone, and nothing is lost; the other
+        subscriptions of the client wait meanwhile, but if somebody waits for one of them and nobody reads
+        this one for 2 s, or it is still too slow after the client's `timeout_s`, it ends with Overrun and
+        they go on. With `when_full` nobody waits for it at all: it drops what comes while it is full
+        (`"drop"`; EventsDropped says how many) or ends (`"end"`). With `durable`, a name, it outlives this
+        process, has a connection of its own and holds up nobody; see `DurableSubscription`.
 
         >>> import asyncio, roost
         >>> async def main():
@@ -396,22 +415,37 @@ class Client:
         >>> asyncio.run(main())
         400000
         """
+        return self._subscribe(
+            filter_, durable, auto_ack=auto_ack, buffer_max=buffer_max, when_full=when_full
+        )
+
+    def _subscribe(
+        self,
+        filter_: str | Filter | Interest,
+        durable: str | None,
+        *,
+        auto_ack: bool,
+        buffer_max: int | None,
+        when_full: WhenFull,
+    ) -> Subscription:
         line = self._live()
-        if isinstance(filter_, str):
-            interest = parse_subscription(filter_)
-        elif isinstance(filter_, Filter):
-            interest = Interest([filter_])
-        else:
-            interest = filter_
-        _check_length(interest, self._options.limits)
+        check_text("durable", durable)
+        check_flag("auto_ack", auto_ack)
+        check_choice("when_full", when_full, ("wait", "drop", "end"))
         bound = self._options.buffer_max if buffer_max is None else buffer_max
-        if bound < 1:
-            raise ValueError(f"buffer_max is {bound}; expected 1 or more")
+        check_whole("buffer_max", bound, 1)
+        interest = interest_of(filter_)
+        _check_length(interest, self._options.limits)
+        if not any(interest.filters):
+            warnings.warn(f"no event can match {str(interest)[:200]!r}", NeverMatches, stacklevel=3)
         if durable is not None:
+            if when_full != "wait":
+                raise ValueError(f"when_full is {when_full!r}; a durable subscription waits")
             return self._subscribe_durably(durable, interest, bound, auto_ack=auto_ack)
         name = self._new_name()
         title = f"the subscription to {str(interest)[:200]!r}"
-        inbox = Inbox[Publication](line, name, title, bound, self._options.timeout_s)
+        stalled_s = self._options.timeout_s
+        inbox = Inbox[Publication](line, name, title, bound, stalled_s, when_full)
         self._inboxes[name] = inbox
         line.handle(SubscribeRequested(name, interest))
         return Subscription(self, str(interest), inbox)
@@ -479,13 +513,30 @@ class Client:
     def _handed(self, publication: Publication, names: Sequence[str], number: int) -> None:  # noqa: ARG002
         for name in names:
             inbox = self._inboxes.get(name)
-            if inbox is not None:
-                inbox.put(publication)
+            if inbox is not None and not inbox.put(publication):
+                self._overrun(inbox, "when_full is 'end'")
 
     def _dropped(self, count: int) -> None:
         self.dropped_events += count
         for inbox in self._inboxes.values():
-            inbox.put(count)
+            inbox.lacks(count)
+
+    def _held_up(self) -> None:
+        """A full subscription keeps us from reading: for a while only, if somebody waits for another."""
+        line = self._line
+        assert line is not None
+        full, now = line.intake.full, line.loop.time()
+        if any(inbox.is_awaited for inbox in self._inboxes.values() if inbox not in full):
+            for inbox in [inbox for inbox in full if inbox.holds_up_too_long(now)]:
+                self._overrun(inbox, "others of this client have waited for it to be read")
+
+    def _overrun(self, inbox: Inbox[Any], why: str) -> None:
+        """It ends by itself; what it holds can still be read."""
+        assert self._line is not None
+        del self._inboxes[inbox.name]
+        what = f"{inbox.title} has ended with {len(inbox):,} events that were not read: {why}"
+        inbox.end(partial(Overrun, what))
+        self._line.handle(UnsubscribeRequested(inbox.name))
 
     def _refused(self, request: str, reason: str) -> None:
         line = self._line

@@ -6,7 +6,16 @@ import ssl
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import NoneType
 
+from roost.client.arguments import (
+    check_callable,
+    check_flag,
+    check_kind,
+    check_seconds,
+    check_text,
+    check_whole,
+)
 from roost.client.client import Client, State
 from roost.client.connection import KEEPALIVE_S
 from roost.client.dialling import Tls
@@ -26,6 +35,7 @@ def connect(
     token: str | None = None,
     tls: ssl.SSLContext | Tls | str | Path | None = None,
     timeout_s: float = 10.0,
+    wait: bool = False,
     settle_s: float = 5.0,
     failover_s: float = 2.0,
     keepalive_s: float = KEEPALIVE_S,
@@ -44,11 +54,12 @@ def connect(
     | `user`, `token` | who is calling; else from the URL, ROOST_USER and ROOST_TOKEN |
     | `tls` | for `roosts://`: files (`Tls`, or the path of the authority), or a context of your own |
     | `timeout_s` | how long connecting, leaving and `ready` may take |
+    | `wait` | for as long, for a broker that nobody has started yet; else that is an error at once |
     | `settle_s` | how long events wait for a new advertisement, if the broker is of the version before |
     | `failover_s` | how long to dial the broker that has the session before another gets its turn |
     | `keepalive_s` | a broker that is silent for so long is asked, and given up after thrice that; 0: not |
     | `pending_max`, `pending_bytes_max` | what may be on its way, above which `publish` waits |
-    | `buffer_max` | how many events of a subscription may wait to be read |
+    | `buffer_max` | how many events of a subscription may wait to be read; see `Client.subscribe` |
     | `limits` | what an event may hold; only if the brokers' limits are not the usual ones |
     | `on_state` | is told of each new `Client.state`, and why |
 
@@ -63,11 +74,26 @@ def connect(
     >>> asyncio.run(main())
     400000
     """
-    if keepalive_s < 0:
-        raise ValueError(f"keepalive_s is {keepalive_s}; expected 0 or more")
-    for what, have in (("pending_max", pending_max), ("pending_bytes_max", pending_bytes_max)):
-        if have < 1:
-            raise ValueError(f"{what} is {have}; expected 1 or more")
+    for what, text in (("url", url), ("name", name), ("user", user), ("token", token)):
+        check_text(what, text)
+    for what, seconds in (
+        ("timeout_s", timeout_s),
+        ("settle_s", settle_s),
+        ("failover_s", failover_s),
+        ("keepalive_s", keepalive_s),
+    ):
+        check_seconds(what, seconds, optional=False)
+    for what, most in (
+        ("pending_max", pending_max),
+        ("pending_bytes_max", pending_bytes_max),
+        ("buffer_max", buffer_max),
+    ):
+        check_whole(what, most, 1)
+    tls_kinds = (ssl.SSLContext, Tls, str, Path, NoneType)
+    check_kind("tls", tls, tls_kinds, "a Tls, a path, an SSLContext or None")
+    check_kind("limits", limits, (Limits,), "Limits of roost.wire")
+    check_flag("wait", wait)
+    check_callable("on_state", on_state)
     target = target_of(url, user, token)
     elsewhere = not all(is_loopback(host) for host, _ in target.addresses)
     if target.token and elsewhere and not target.tls:
@@ -79,6 +105,7 @@ def connect(
             name=_checked(name or ""),
             tls=Tls(authority=tls) if isinstance(tls, str | Path) else tls,
             timeout_s=timeout_s,
+            wait=wait,
             settle_s=settle_s,
             failover_s=failover_s,
             keepalive_s=keepalive_s,
@@ -100,6 +127,7 @@ def connect_sync(
     token: str | None = None,
     tls: ssl.SSLContext | Tls | str | Path | None = None,
     timeout_s: float = 10.0,
+    wait: bool = False,
     settle_s: float = 5.0,
     failover_s: float = 2.0,
     keepalive_s: float = KEEPALIVE_S,
@@ -130,6 +158,7 @@ def connect_sync(
             token=token,
             tls=tls,
             timeout_s=timeout_s,
+            wait=wait,
             settle_s=settle_s,
             failover_s=failover_s,
             keepalive_s=keepalive_s,

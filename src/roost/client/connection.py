@@ -35,6 +35,8 @@ KEEPALIVE_S = 3.0
 LOOKS = 6
 
 ASIDE = frozenset((Ping, Pong))
+# What a server with TLS answers whom it does not understand.
+TLS_ALERT = b"\x15\x03"
 
 
 class Connection(asyncio.Protocol):
@@ -85,6 +87,9 @@ class Connection(asyncio.Protocol):
         except WireError as error:
             self.line.received(self, self._without_aside(error.parcels))
             self.close(f"the broker sent what is no message: {error}")
+            if not self._is_greeted:
+                said = "it speaks TLS; expected roosts://" if data.startswith(TLS_ALERT) else error
+                self.line.is_no_broker(f"there is no broker in plain words: {said}")
             return
         if not self._is_greeted or not ASIDE.isdisjoint(map(type, parcels)):
             parcels = self._without_aside(parcels)
@@ -96,7 +101,7 @@ class Connection(asyncio.Protocol):
         if not self.lost.done():
             self.lost.set_result(None)
         said = str(error) if error else "the broker closed the connection"
-        self.line.lost(self, self._reason or said)
+        self.line.lost(self, self._reason or f"{said}{self.doubt}")
 
     def pause_writing(self) -> None:
         self.congested = True
@@ -125,8 +130,15 @@ class Connection(asyncio.Protocol):
                 self._look_later()
         return rest
 
+    @property
+    def doubt(self) -> str:
+        """What may be wrong with a broker that is silent: all speak first, unless they wait for TLS."""
+        if self._heard_at or self.transport.get_extra_info("sslcontext") is not None:
+            return ""
+        return "; nothing was heard at all: if it speaks TLS, expected roosts://"
+
     def _not_greeted(self) -> None:
-        self._cut(f"the broker did not answer the greeting within {GREETING_S:g} s")
+        self._cut(f"the broker did not answer the greeting within {GREETING_S:g} s{self.doubt}")
 
     def _look_later(self) -> None:
         self._set_timer(self.line.loop.call_later(self._keepalive_s / LOOKS, self._look))

@@ -43,7 +43,11 @@ class Tls(Struct, frozen=True, kw_only=True):
 
 
 class DialError(Exception):
-    """No address answered."""
+    """No address answered; `nobody` says that nobody listens at any of them."""
+
+    def __init__(self, reason: str, *, nobody: bool = False) -> None:
+        super().__init__(reason)
+        self.nobody = nobody
 
 
 class Dialler:
@@ -76,19 +80,23 @@ class Dialler:
     async def dial(self, line: Line, broker: str) -> None:
         """Connect to `broker`, or else to the first that answers; DialError if none does."""
         reasons = []
+        nobody = True
         for address in self._turn(broker, line.loop.time(), moves=line.is_attached):
             try:
                 async with asyncio.timeout(DIAL_S):
                     await self._connect(line, address, broker)
             except TimeoutError:
                 reasons.append(f"{shown(address)} does not answer")
+                nobody = False
             except OSError as error:  # those of TLS are among them
                 reasons.append(f"{shown(address)}: {_words(error)}")
+                nobody = nobody and isinstance(error, ConnectionRefusedError)
             else:
                 if broker == self._target.url:
                     self._current = address
                 return
-        raise DialError("; ".join(reasons) or f"{broker!r} is not the address of a broker")
+        what = "; ".join(reasons) or f"{broker!r} is not the address of a broker"
+        raise DialError(what, nobody=nobody and bool(reasons))
 
     def _turn(self, broker: str, now: float, *, moves: bool) -> Sequence[tuple[str, int]]:
         """Whom to dial, in this order. A client that moves has a session, and wants another just there."""
@@ -135,6 +143,8 @@ def _context_of(target: Target, tls: ssl.SSLContext | Tls | None) -> ssl.SSLCont
 def _words(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not to be trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
+        return "TLS failed: it speaks none; expected roost://, or another port"
     if isinstance(error, ssl.SSLError):
         return f"TLS failed: {error.reason or error}"
     if error.errno and not isinstance(error, socket.gaierror):

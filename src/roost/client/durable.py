@@ -2,8 +2,9 @@
 
 The broker keeps the session under the subscription's name, for the next process that asks for it. Each has
 a machine and a connection of its own, so that what is acknowledged in one holds up no other. An event
-counts as handled when the application says so, in any order; the broker hears how far all of them are
-(`Acks`). What was not acknowledged comes again to whoever reads next: at least once, and in order.
+counts as handled when the application says so, in any order; the broker hears how far all of them are. What
+was not acknowledged comes again to whoever reads next: at least once, and in order. In the same process
+exactly that comes again (`acknowledged`); to the next one also what was acknowledged behind it.
 
 The session stands at the first broker of the URL, and at no other: a second one elsewhere would get the same
 events once more.
@@ -14,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import weakref
-from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from roost.broker.config import ClientConfig
 from roost.broker.events import Handled, SubscribeRequested
 from roost.broker.messages import Publication
+from roost.client.acknowledged import REMEMBERED, Acks, Beyond
+from roost.client.arguments import check_flag, check_kind, check_seconds
 from roost.client.errors import Closed, Refused
 from roost.client.event import DurableEvent, ReceivedEvent
-from roost.client.inbox import Inbox
+from roost.client.inbox import Inbox, Missing
 from roost.client.line import ACK_DELAY_S, ACK_EVERY, REDIAL_S, Dials, Line, Owner
 from roost.client.subscription import Subscription
 from roost.language.values import INT_MAX
@@ -38,35 +40,6 @@ Delivered: TypeAlias = tuple[Publication, int, int]
 
 # The only subscription of its session.
 NAME = "events"
-
-
-class Acks:
-    """Which deliveries the application is done with, in whatever order, and how far all of them are.
-
-    >>> acks = Acks()
-    >>> for number in (1, 2, 5):
-    ...     acks.handed(number)
-    >>> acks.done(2), acks.done(1), acks.done(5)
-    (0, 2, 5)
-    """
-
-    def __init__(self) -> None:
-        self._handed: deque[int] = deque()  # rising
-        self._done: set[int] = set()
-        self._reached = 0
-
-    def handed(self, number: int) -> None:
-        """The application has it, or is about to."""
-        self._handed.append(number)
-
-    def done(self, number: int) -> int:
-        """It is done with this one; the number up to which it is done with all."""
-        if number > self._reached:
-            self._done.add(number)
-            while self._handed and self._handed[0] in self._done:
-                self._reached = self._handed.popleft()
-                self._done.discard(self._reached)
-        return self._reached
 
 
 class DurableSession:
@@ -90,7 +63,9 @@ class DurableSession:
         self._interest = interest
         self._epoch = 0
         self._acks = Acks()
-        self._reached = 0
+        self._where = (dialler.broker, session)
+        # What this process has acknowledged of it before, and the broker does not know of.
+        self._before: Beyond = {}
         self._is_due = False  # to say how far we are, at the end of this turn
         self._opening: asyncio.Lock = asyncio.Lock()
         self._is_open = False
@@ -111,6 +86,7 @@ class DurableSession:
             attached=self._attached,
             detached=self._detached,
             failed=self._failed,
+            room=lambda: self.inbox.room,
         )
         self.line = Line(config, dialler, owner)
         title = f"the durable subscription {name!r}"
@@ -129,6 +105,7 @@ class DurableSession:
             if self.is_closed:
                 raise Closed(f"the durable subscription {self.name!r} is closed")
             if not self._is_open:
+                self._before = REMEMBERED.take(self._where)
                 # First what it is for: what has waited comes right behind the greeting.
                 self.line.handle(SubscribeRequested(NAME, self._interest))
                 try:
@@ -144,6 +121,9 @@ class DurableSession:
             self.is_closed = True
             self._say_reached()
             self.line.say_acks()
+            reached = self._acks.reached
+            before = {number: id_ for number, id_ in self._before.items() if number > reached}
+            REMEMBERED.keep(self._where, {**before, **self._acks.beyond})
             self.inbox.end()
             self.inbox.clear()
             await self.line.hang_up()
@@ -166,7 +146,7 @@ class DurableSession:
     def ack(self, epoch: int, number: int) -> None:
         """The application is done with a delivery. Those of an earlier life nobody waits for."""
         if epoch == self._epoch and not self.is_closed:
-            self._reached = self._acks.done(number)
+            self._acks.done(number)
             if not self._is_due:
                 self._is_due = True
                 self.line.loop.call_soon(self._say_reached)
@@ -174,16 +154,19 @@ class DurableSession:
     def _say_reached(self) -> None:
         if self._is_due:
             self._is_due = False
-            self.line.handle(Handled(self._reached))
+            self.line.handle(Handled(self._acks.reached))
 
     # --- what the line tells --------------------------------------------------------------------------
 
     def _handed(self, publication: Publication, names: Sequence[str], number: int) -> None:  # noqa: ARG002
-        self._acks.handed(number)
-        self.inbox.put((publication, self._epoch, number))
+        self._acks.handed(number, publication.id)
+        if self._before and self._before.get(number) == publication.id:
+            self.ack(self._epoch, number)
+        else:
+            self.inbox.put((publication, self._epoch, number))
 
     def _dropped(self, count: int) -> None:
-        self.inbox.put(count)
+        self.inbox.lacks(count)
 
     def _refused(self, request: str, reason: str) -> None:  # noqa: ARG002
         self.inbox.end(partial(Refused, f"the durable subscription {self.name!r}", reason))
@@ -191,7 +174,7 @@ class DurableSession:
     def _attached(self, resumed: bool) -> None:
         if not resumed:
             self._epoch += 1
-            self._acks, self._reached = Acks(), 0
+            self._acks = Acks()
 
     def _detached(self, reason: str) -> None:
         """The line dials again."""
@@ -245,7 +228,7 @@ class DurableSubscription(Subscription):
                 item = await self._inbox.next()
             except EOFError:
                 raise StopAsyncIteration from None
-            if type(item) is not int:
+            if not isinstance(item, Missing):
                 return self._event(item)
             self._warn(item)
 
@@ -258,10 +241,13 @@ class DurableSubscription(Subscription):
 
     async def ack(self, event: ReceivedEvent) -> None:
         """The same as `event.ack()`."""
+        check_kind("event", event, (ReceivedEvent,), "an event of the subscription")
         await event.ack()
 
     async def ready(self, timeout_s: float | None = None, *, everywhere: bool = False) -> None:
         """As `Subscription.ready`; connects first, if need be."""
+        check_seconds("timeout_s", timeout_s)
+        check_flag("everywhere", everywhere)
         await self._session.open()
         within_s = self._session.timeout_s if timeout_s is None else timeout_s
         await self._session.line.settle(self._inbox, within_s, everywhere=everywhere)

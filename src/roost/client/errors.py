@@ -27,20 +27,21 @@ class Refused(ClientError):
     """The broker did not carry out a request: it says why (`reason`), and of what (`request`).
 
     Events are refused after `publish` has returned. So it is raised by the next `publish` (whose own event
-    is then not published), by `flush`, or on leaving; `others` is how many more were refused since the last
-    time.
+    is then not published), by `flush`, or on leaving; `others` is how many more requests were refused since
+    the last time, and `events` how many of all these were events: an advertisement may be among them.
 
     >>> raise Refused("publication P~1:7", "the store of this broker is full")
     Traceback (most recent call last):
     roost.client.errors.Refused: publication P~1:7 was refused: the store of this broker is full
     """
 
-    def __init__(self, request: str, reason: str, others: int = 0) -> None:
+    def __init__(self, request: str, reason: str, others: int = 0, *, events: int = 0) -> None:
         more = f" (and {others:,} more)" if others else ""
         super().__init__(f"{request} was refused: {reason}{more}")
         self.request = request
         self.reason = reason
         self.others = others
+        self.events = events
 
 
 class Gap(ClientError, ValueError):
@@ -92,6 +93,14 @@ class Stalled(ClientError):
     """
 
 
+class Overrun(ClientError):
+    """A subscription has ended: more came for it than it may hold, and others were not to wait for it.
+
+    What it held can still be read. It ends so at once if that is its policy (`when_full="end"`), else when
+    others of its client have waited in vain for too long.
+    """
+
+
 class Closed(ClientError):
     """The client, the subscription or the outbox has been closed."""
 
@@ -100,8 +109,13 @@ class InsecureConnection(UserWarning):
     """A token goes to another machine in the clear: whoever sees it on the way can use it."""
 
 
+class NeverMatches(UserWarning):
+    """No event can match the filter of a subscription: what it asks of an attribute contradicts itself."""
+
+
 class EventsDropped(RuntimeWarning):
-    """The broker did not keep events for this client, by its policy for a full queue; they are missing.
+    """Events are missing: the broker did not keep them for this client, by its policy for a full queue, or
+    the subscription did not, by its own (`when_full="drop"`).
 
     It is a warning, given where the subscription is read; `warnings.simplefilter("error", EventsDropped)`
     makes it an error.

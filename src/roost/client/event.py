@@ -113,7 +113,12 @@ class ReceivedEvent(EventView):
 
 
 class DurableEvent(ReceivedEvent):
-    """An event of a durable subscription: it comes again, to the next process, unless it is acknowledged."""
+    """An event of a durable subscription: it comes again unless it is acknowledged.
+
+    Events may be acknowledged in any order. The broker keeps all from the first on that is not. So to this
+    process exactly what it has not acknowledged comes again, when it closes the subscription and opens it
+    again; a process that comes after it also gets what was acknowledged behind one that was not.
+    """
 
     __slots__ = ("_epoch", "_number", "_session")
 

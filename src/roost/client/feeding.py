@@ -59,7 +59,8 @@ class Feed(Generic[T]):
     def note(self, error: Refused) -> None:
         """Keep a refusal for whoever comes next, together with those that wait for the same."""
         if isinstance(first := self._trouble, Refused):
-            error = Refused(first.request, first.reason, first.others + 1 + error.others)
+            others, events = first.others + 1 + error.others, first.events + error.events
+            error = Refused(first.request, first.reason, others, events=events)
         self._trouble = error
 
     # --- in the other one ---------------------------------------------------------------------------

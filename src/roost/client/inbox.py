@@ -1,7 +1,11 @@
-"""What waits for an application that reads at its own pace: a queue with a bound.
+"""What waits for an application that reads at its own pace: a queue with a bound, and a policy for it.
 
-At the bound the line is told, which then reads no more from the broker, until half of it has been read.
-What one read has brought comes on top, so the bound is soft by that much.
+    when_full  what becomes of more than `bound`
+    wait       the line takes nothing more until half has been read (`intake`): nothing is lost, others wait
+    drop       what comes while it is full is gone; whoever reads is warned where it would have stood
+    end        the subscription ends; what is there can still be read
+
+Only what a move to another broker has kept back comes on top of the bound: it is handed on at once.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from roost.client.errors import ClientError
@@ -17,15 +21,32 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+WhenFull: TypeAlias = Literal["wait", "drop", "end"]
+# A full one that nobody has read for so long must not keep others of its client waiting.
+UNREAD_S = 2.0
+
+
+class Missing:
+    """So many events should stand here, and were dropped: by the broker, or here."""
+
+    __slots__ = ("by_broker", "count")
+
+    def __init__(self, count: int, *, by_broker: bool) -> None:
+        self.count = count
+        self.by_broker = by_broker
+
 
 class Inbox(Generic[T]):
-    """Events for one subscription, in order; an int stands for so many that the broker dropped."""
+    """Events for one subscription, in order, and what is missing between them."""
 
     __slots__ = (
+        "_full_at",
         "_is_full",
         "_line",
+        "_marks",
         "_waiters",
         "bound",
+        "dropped",
         "failure",
         "is_over",
         "items",
@@ -33,37 +54,86 @@ class Inbox(Generic[T]):
         "read_at",
         "stalled_s",
         "title",
+        "when_full",
     )
 
-    def __init__(self, line: Line, name: str, title: str, bound: int, stalled_s: float) -> None:
+    def __init__(
+        self,
+        line: Line,
+        name: str,
+        title: str,
+        bound: int,
+        stalled_s: float,
+        when_full: WhenFull = "wait",
+    ) -> None:
         self.name = name  # what its owner knows it by
         self.title = title  # what errors call it
         self.bound = bound
         self.stalled_s = stalled_s
-        self.items: deque[T | int] = deque()
+        self.when_full: WhenFull = when_full
+        self.items: deque[T | Missing] = deque()
+        self.dropped = 0  # here, as it was full
         self.is_over = False  # nothing more will come
         self.failure: Callable[[], ClientError] | None = None  # why, if it is not as it should be
         self.read_at = 0.0  # when it was last read, or became full
         self._line = line
+        self._marks = 0  # items that are no events
         self._is_full = False
+        self._full_at = 0.0
         self._waiters: list[asyncio.Future[None]] = []
 
     def __len__(self) -> int:
-        return len(self.items)
+        return len(self.items) - self._marks
 
-    def put(self, item: T | int) -> None:
+    @property
+    def room(self) -> int:
+        """How many more events it may hold."""
+        return max(0, self.bound - len(self))
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for an event of it."""
+        return bool(self._waiters)
+
+    def holds_up_too_long(self, now: float) -> bool:
+        """Whether others of its client have waited long enough for it to be read."""
+        return now - self.read_at > UNREAD_S or now - self._full_at > self.stalled_s
+
+    def put(self, item: T) -> bool:
+        """One more event; False if there is no room, and that is the end of it."""
         if self.is_over:
-            return
-        items = self.items
+            return True
+        items, waits = self.items, self.when_full == "wait"
+        if not waits and len(items) - self._marks >= self.bound:
+            if self.when_full == "end":
+                return False
+            self.dropped += 1
+            self._mark(1, by_broker=False)
+            return True
         items.append(item)
         if self._waiters:
             self._wake()
-        if not self._is_full and len(items) >= self.bound:
+        if waits and not self._is_full and len(items) - self._marks >= self.bound:
             self._is_full = True
-            self.read_at = self._line.loop.time()
-            self._line.full(self)
+            self._full_at = self.read_at = self._line.loop.time()
+            self._line.intake.is_full(self)
+        return True
 
-    async def next(self) -> T | int:
+    def lacks(self, count: int) -> None:
+        """The broker has dropped so many that might have been for it."""
+        if not self.is_over:
+            self._mark(count, by_broker=True)
+            self._wake()
+
+    def _mark(self, count: int, *, by_broker: bool) -> None:
+        last = self.items[-1] if self.items else None
+        if isinstance(last, Missing) and last.by_broker == by_broker:
+            last.count += count
+        else:
+            self.items.append(Missing(count, by_broker=by_broker))
+            self._marks += 1
+
+    async def next(self) -> T | Missing:
         """The next one; EOFError when nothing will come any more, or what `failure` says."""
         items = self.items
         while not items:
@@ -78,30 +148,33 @@ class Inbox(Generic[T]):
                     self._waiters.remove(waiter)
         return self.pop()
 
-    def pop(self) -> T | int:
+    def pop(self) -> T | Missing:
         """The next one, of those that are there."""
         item = self.items.popleft()
+        if type(item) is Missing:
+            self._marks -= 1
         if self._is_full:
             self._was_read()
         return item
 
     def _was_read(self) -> None:
         self.read_at = self._line.loop.time()
-        if len(self.items) * 2 <= self.bound:
+        if len(self) * 2 <= self.bound:
             self._is_full = False
-            self._line.has_room(self)
+            self._line.intake.has_room(self)
 
     def end(self, failure: Callable[[], ClientError] | None = None) -> None:
         """Nothing more will come; what is there can still be read."""
         if not self.is_over:
             self.is_over = True
             self.failure = failure
-            self._line.has_room(self)
+            self._line.intake.has_room(self)
             self._wake()
 
     def clear(self) -> None:
         """Nobody wants what is there."""
         self.items.clear()
+        self._marks = 0
         if self._is_full:
             self._was_read()
 

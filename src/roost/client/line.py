@@ -1,9 +1,10 @@
 """One client machine at work in an event loop: its timers, its connection, and what it wants done.
 
 The machine (`roost.broker.client`) knows all of the protocol. A *line* is what it needs to live: it dials
-when the machine wants to be connected, with delays that grow and differ, tells it what arrives, and passes
-on what is for the application to an *owner*, the client or a durable subscription. A session that a broker
-has ended, or refuses, is the end of the line: `failure` says why, and everybody who waits hears it.
+when the machine wants to be connected, with delays that grow and differ, tells it what arrives (`intake`),
+and passes on what is for the application to an *owner*, the client or a durable subscription. A session
+that a broker has ended, or refuses, is the end of the line: `failure` says why, and everybody who waits
+hears it.
 
 Nothing here is a task of its own, except for dialling while it lasts.
 """
@@ -28,11 +29,10 @@ from roost.broker.events import (
     LeaveRequested,
     LinkOpened,
     LinkRefused,
-    Received,
     TimerFired,
 )
 from roost.broker.machine import Happening
-from roost.broker.messages import Frame, Parcel, Publication
+from roost.broker.messages import Parcel, Publication
 from roost.broker.names import Address
 from roost.client.dialling import DialError
 from roost.client.errors import (
@@ -45,6 +45,7 @@ from roost.client.errors import (
     Stalled,
     Unreachable,
 )
+from roost.client.intake import Intake
 from roost.client.settling import Settling
 
 if TYPE_CHECKING:
@@ -98,6 +99,10 @@ class Owner(NamedTuple):
     detached: Callable[[str], None]
     # It is over: see `Line.failure`.
     failed: Callable[[], None]
+    # A subscription is full and keeps the line from reading; again and again, as long as that is so.
+    held_up: Callable[[], None] = lambda: None
+    # How many deliveries there is room for, where the application acknowledges them.
+    room: Callable[[], int] = lambda: 1
 
 
 class Lookup(Machine):
@@ -138,14 +143,12 @@ class Line:
         self.pauses_s: deque[float] = deque(maxlen=MOVES_KEPT)
         self._attempts = 0  # in vain, since it was last attached
         self._why = "no answer"  # the last time that it was in vain
+        self._waits = True  # for a broker that nobody has started yet
         self._attached_at: float | None = None
         self._objections = 0
         self._refused_since: float | None = None
         self._waiters: list[asyncio.Future[None]] = []
-        self._full: dict[Inbox[Any], None] = {}
-        self._take = self.machine.take
-        # With acknowledgements by the application there is no short way for deliveries.
-        self._is_short = not config.waits_for_application
+        self.intake = Intake(self, owner)
 
     # --- what happens -------------------------------------------------------------------------------
 
@@ -175,22 +178,12 @@ class Line:
 
     def received(self, connection: Connection, parcels: Sequence[Parcel]) -> None:
         """Parcels have arrived, mostly deliveries."""
-        number = connection.id
-        if number not in self._open:
-            return
-        if self._is_short:
-            take, handed = self._take, self._owner.handed
-            for parcel in parcels:
-                if type(parcel) is Frame:
-                    names = take(number, parcel)
-                    if names is not None:
-                        publication = parcel.message.publication  # type: ignore[attr-defined]
-                        handed(publication, names, parcel.sequence)
-                        continue
-                self.handle(Received(number, (parcel,)))
-        else:
-            self.handle(Received(number, parcels))
-        self.progressed()
+        if connection.id in self._open:
+            self.intake.received(connection, parcels)
+
+    def is_open(self, connection: Connection) -> bool:
+        """Whether what comes from there still counts."""
+        return connection.id in self._open
 
     def lost(self, connection: Connection, reason: str) -> None:
         self._connections.discard(connection)
@@ -198,6 +191,7 @@ class Line:
             self._why = reason
             self._dialler.lost(self.loop.time())
             self.handle(ConnectionClosed(connection.id, reason))
+            self.intake.lost(connection)
 
     # --- what the machine wants ---------------------------------------------------------------------
 
@@ -238,13 +232,17 @@ class Line:
             if connection is not None:
                 self._dialler.lost(self.loop.time())
                 connection.close(command.reason)
+                self.intake.lost(connection)
 
     async def _dial(self, broker: str) -> None:
         try:
             await self._dialler.dial(self, broker)
         except DialError as error:
             self._why = str(error)
-            self.handle(LinkRefused(broker, self._why))
+            if error.nobody and not self._waits and self._attached_at is None:
+                self.fail(partial(Unreachable, f"{self._dialler.broker}: {self._why}"))
+            else:
+                self.handle(LinkRefused(broker, self._why))
 
     def _redial_delay(self) -> float:
         """Longer each time, and not the same for all whom a broker has lost."""
@@ -263,8 +261,7 @@ class Line:
             self._attempts = 0
             self._attached_at, self._refused_since = self.loop.time(), None
             self.is_attached = True
-            if self._full:
-                self._pause_reading()
+            self.intake.pause()
             resumed = news.reason == "resumed"
             if not resumed:
                 self.settling.ask_again()
@@ -290,6 +287,11 @@ class Line:
                 self.fail(partial(SessionOver, where, news.reason))
 
     # --- refusals -----------------------------------------------------------------------------------
+
+    def is_no_broker(self, reason: str) -> None:
+        """What answers speaks in other words; if none of ours has answered so far, none will."""
+        if self._attached_at is None:
+            self.fail(partial(ConnectError, f"{self._dialler.broker}: {reason}"))
 
     def _session_refused(self, reason: str) -> None:
         """The broker doesn't want us, now or at all."""
@@ -384,32 +386,19 @@ class Line:
 
     # --- reading, or not ----------------------------------------------------------------------------
 
-    def full(self, inbox: Inbox[Any]) -> None:
-        """A subscription has as much as it may hold: nothing more is read, for the broker to notice."""
-        self._full[inbox] = None
-        self._pause_reading()
+    def pause_reading(self) -> None:
+        """The broker is to notice that nobody reads."""
+        for connection in self._open.values():
+            connection.pause_reading()
 
-    def has_room(self, inbox: Inbox[Any]) -> None:
-        """It has room again, or is gone."""
-        if inbox in self._full:
-            del self._full[inbox]
-            if not self._full:
-                for connection in self._open.values():
-                    connection.resume_reading()
-
-    def give_up_full(self) -> None:
-        """Read on, whatever that costs those who have as much as they may hold: nobody reads them."""
-        for inbox in list(self._full):
-            inbox.end()
-
-    def _pause_reading(self) -> None:
-        if self.is_attached:
-            for connection in self._open.values():
-                connection.pause_reading()
+    def resume_reading(self) -> None:
+        """Somebody does again."""
+        for connection in self._open.values():
+            connection.resume_reading()
 
     def _check_stalled(self, now: float, since: float) -> None:
         """Whether somebody who waits since then waits in vain."""
-        for inbox in self._full:
+        for inbox in self.intake.full:
             if now - max(inbox.read_at, since) > inbox.stalled_s:
                 raise Stalled(
                     f"{self._dialler.broker}: acknowledgements wait behind {len(inbox):,} events for"
@@ -418,18 +407,23 @@ class Line:
 
     # --- beginning and end --------------------------------------------------------------------------
 
-    async def open(self, timeout_s: float) -> None:
-        """Until there is a session; ConnectError if that does not work out in time."""
+    async def open(self, timeout_s: float, *, waits: bool = True) -> None:
+        """Until there is a session; ConnectError if that does not work out in time.
+
+        Unless it `waits`, ConnectError at once where nobody listens.
+        """
+        self._waits = waits
         self.handle(AttachRequested(Address(self._dialler.broker)))
         try:
             await self.until(lambda: self.is_attached, timeout_s, lambda: "there is no session")
         except NotInTime:
-            what = f"can't connect within {timeout_s:g} s: {self._why}"
+            doubts = "".join(connection.doubt for connection in self._open.values())
+            what = f"can't connect within {timeout_s:g} s: {self._why}{doubts}"
             raise Unreachable(f"{self._dialler.broker}: {what}") from None
 
     async def leave(self, timeout_s: float) -> None:
         """End the session in order, behind all that was said; NotInTime if the broker does not answer."""
-        self.give_up_full()
+        self.intake.give_up_full()
         self._is_leaving = True
         self.handle(LeaveRequested())
         with suppress(Closed):  # that is what we wait for
@@ -459,6 +453,7 @@ class Line:
         for connection in self._open.values():
             connection.close("goodbye")
         self._open.clear()
+        self.intake.end()
         self._over = True
         for timer in self._timers.values():
             timer.cancel()

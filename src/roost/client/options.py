@@ -17,6 +17,7 @@ class Options(Struct, frozen=True, kw_only=True):
     name: str = ""
     tls: ssl.SSLContext | Tls | None = None
     timeout_s: float = 10.0
+    wait: bool = False
     settle_s: float = 5.0
     failover_s: float = 2.0
     keepalive_s: float = KEEPALIVE_S

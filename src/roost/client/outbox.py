@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Self
 from roost.broker.config import ClientConfig
 from roost.broker.messages import Publication
 from roost.broker.permissions import NAME_SEPARATOR
+from roost.client.arguments import check_seconds, check_whole
 from roost.client.errors import ClientError, Closed, Refused
 from roost.client.line import ACK_DELAY_S, ACK_EVERY, HASTE_S, REDIAL_S, Dials, Line, Owner
 from roost.client.options import Options
@@ -164,6 +165,7 @@ class Outbox:
 
     async def close(self, timeout_s: float | None = None) -> None:
         """Flush, and leave it to the next process; `async with` does it. Closed it is in any case."""
+        check_seconds("timeout_s", timeout_s)
         if self.is_closed:
             return
         try:
@@ -227,18 +229,13 @@ class Outbox:
         while too many are on their way. Once an event is refused none behind it is accepted: this raises
         Refused, and so does all else, until the outbox is opened anew, which says the number before it.
         """
+        check_whole("number", number, 1)
         if number <= self._machine.published:
-            self._pass_over(number)
+            self._opened()
             return False
         checked = self._outgoing.check(attributes, payload, content_type, headers)
         await self._opened().publish(checked, number)
         return True
-
-    def _pass_over(self, number: int) -> None:
-        """It was published before, if there can be such an event."""
-        self._opened()
-        if number < 1:
-            raise ValueError(f"the number is {number}; events are numbered from 1 on")
 
     async def _publish(self, numbered: tuple[int, Checked]) -> None:
         number, checked = numbered
@@ -249,6 +246,7 @@ class Outbox:
 
         NotInTime if that takes too long, which leaves them on their way.
         """
+        check_seconds("timeout_s", timeout_s)
         await self._opened().flush(timeout_s)
 
     def _opened(self) -> Publishing:
@@ -268,8 +266,10 @@ class Outbox:
     def _refused(self, request: str, reason: str) -> None:
         """The next process, or the next attempt, begins with what was refused."""
         publisher, _, number = request.rpartition(":")
-        what = f"event {number}" if publisher == self.publisher else "an advertisement"
-        self._line.fail(partial(Refused, f"{what} of the outbox {self.name!r}", reason))
+        is_event = publisher == self.publisher
+        what = f"event {number}" if is_event else "an advertisement"
+        what = f"{what} of the outbox {self.name!r}"
+        self._line.fail(partial(Refused, what, reason, events=int(is_event)))
 
     def _attached(self, resumed: bool) -> None:
         """The machine knows how to go on."""

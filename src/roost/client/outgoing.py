@@ -54,9 +54,9 @@ class Outgoing:
         if type(payload) is not bytes or len(payload) > self._limits.payload_bytes_max:
             payload = self._payload(payload)
         extra = len(payload)
-        if content_type:
+        if content_type or type(content_type) is not str:
             self._check_text("the content type", content_type, self._limits.name_length_max)
-        if headers:
+        if headers is not None:
             headers, size = self._headers(headers)
             extra += size
         else:

@@ -70,6 +70,7 @@ class Publishing:
         self._holds = 0
         self._refusal: tuple[str, str] | None = None  # the first of them, and ...
         self._more_refusals = 0
+        self._refused_events = 0  # of all of them
         self._turn = 0
         # Bytes published, those that are acknowledged for certain, and steps: (number, bytes up to it).
         self._bytes = 0
@@ -221,6 +222,7 @@ class Publishing:
     def refused(self, request: str, reason: str) -> None:
         """The broker refuses a publication or an advertisement; one that was withdrawn is no matter."""
         if request.startswith(f"{self._name}:"):
+            self._refused_events += 1
             self._note(f"publication {request}", reason)
             return
         name = self._machine.advertisement_called(request)
@@ -246,4 +248,5 @@ class Publishing:
         if self._refusal is not None:
             (request, reason), self._refusal = self._refusal, None
             others, self._more_refusals = self._more_refusals, 0
-            raise Refused(request, reason, others)
+            events, self._refused_events = self._refused_events, 0
+            raise Refused(request, reason, others, events=events)

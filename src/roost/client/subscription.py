@@ -12,8 +12,10 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from roost.client.arguments import check_flag, check_seconds, check_whole
 from roost.client.errors import Closed, EventsDropped, NotInTime
 from roost.client.event import ReceivedEvent
+from roost.client.inbox import Missing
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -51,8 +53,13 @@ class Subscription:
 
     @property
     def waiting(self) -> int:
-        """How many events are here and have not been read."""
+        """How many events are here and have not been read; at most `buffer_max`."""
         return len(self._inbox)
+
+    @property
+    def dropped(self) -> int:
+        """How many events it has dropped, as it was full (`when_full="drop"`)."""
+        return self._inbox.dropped
 
     def __aiter__(self) -> Self:
         return self
@@ -65,12 +72,13 @@ class Subscription:
                 item = inbox.pop() if inbox.items else await inbox.next()
             except EOFError:
                 raise StopAsyncIteration from None
-            if not isinstance(item, int):
+            if not isinstance(item, Missing):
                 return ReceivedEvent(item)
             self._warn(item)
 
     async def get(self, timeout_s: float | None = None) -> ReceivedEvent:
         """The next event; NotInTime if there is none in time, Closed if there will be none."""
+        check_seconds("timeout_s", timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
                 return await self.__anext__()
@@ -85,13 +93,14 @@ class Subscription:
         None at all says that there will be none any more. For whoever handles events by the hundred it is
         quicker than one at a time.
         """
+        check_whole("most", most, 1)
         try:
             events = [await self.__anext__()]
         except StopAsyncIteration:
             return []
         inbox = self._inbox
-        # An int is a warning to be given, for the next time.
-        while inbox.items and len(events) < most and type(inbox.items[0]) is not int:
+        # What is missing is a warning to be given, for the next time.
+        while inbox.items and len(events) < most and type(inbox.items[0]) is not Missing:
             events.append(self._event(inbox.pop()))
         return events
 
@@ -108,6 +117,8 @@ class Subscription:
         Refused if the broker refuses the subscription; NotInTime if it takes longer than the client's
         `timeout_s`, if no other time is given. It goes on in any case.
         """
+        check_seconds("timeout_s", timeout_s)
+        check_flag("everywhere", everywhere)
         await self._client._until_ready(self._inbox, timeout_s, everywhere)
 
     async def close(self) -> None:
@@ -132,6 +143,11 @@ class Subscription:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.filter!r}, {self.waiting} waiting>"
 
-    def _warn(self, count: int) -> None:
-        what = f"the broker dropped {count:,} events for {self._client.name}, by its policy"
-        warnings.warn(f"{what} for a full queue", EventsDropped, stacklevel=3)
+    def _warn(self, missing: Missing) -> None:
+        if missing.by_broker:
+            what = f"the broker dropped {missing.count:,} events for {self._client.name}, by its policy"
+            what = f"{what} for a full queue"
+        else:
+            what = f"{self._inbox.title} dropped {missing.count:,} events, as {self._inbox.bound:,}"
+            what = f"{what} waited to be read"
+        warnings.warn(what, EventsDropped, stacklevel=3)

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import uvloop
 
+from roost.client.arguments import check_flag, check_kind, check_seconds, check_whole
 from roost.client.client import Client, State
 from roost.client.durable import DurableSubscription
 from roost.client.errors import ClientError, Closed, Gap, NotInTime, Refused
 from roost.client.event import DurableEvent, SyncEvent
 from roost.client.feeding import Feed
+from roost.client.inbox import WhenFull
 from roost.client.line import HASTE_S
 from roost.client.outbox import Outbox
 from roost.client.outgoing import Checked
@@ -114,6 +116,7 @@ class SyncSubscription:
 
     def get(self, timeout_s: float | None = None) -> SyncEvent:
         """The next event; NotInTime if there is none in time, Closed if there will be none."""
+        check_seconds("timeout_s", timeout_s)
         event = self._next(timeout_s)
         if event is None:
             raise Closed(f"the subscription to {self.filter!r} is closed")
@@ -124,6 +127,8 @@ class SyncSubscription:
 
         NotInTime if there is none in time. Nothing is acknowledged by itself.
         """
+        check_whole("most", most, 1)
+        check_seconds("timeout_s", timeout_s)
         with self._lock:
             if not self._events:
                 received = self._thread.run(self._batch(timeout_s))
@@ -132,6 +137,10 @@ class SyncSubscription:
 
     def ack(self, events: Iterable[SyncEvent]) -> None:
         """Of a durable subscription: we are done with all of these. One call, however many."""
+        check_kind("events", events, (Iterable,), "events of the subscription")
+        events = list(events)
+        for event in events:
+            check_kind("events", event, (SyncEvent,), "events of the subscription")
         received = [event._received for event in events]
 
         def ack() -> None:
@@ -267,12 +276,12 @@ class SyncOutbox:
         headers: Mapping[str, str] | None = None,
     ) -> bool:
         """Publish the event of this number; False if it was published before. See `Outbox.publish`."""
+        check_whole("number", number, 1)
         outbox = self._outbox
         with self._lock:
             outbox._opened()
             last = self.last
             if number <= last:
-                outbox._pass_over(number)
                 return False
             if number != last + 1:
                 raise Gap(outbox.publisher, number, last + 1)
@@ -283,6 +292,7 @@ class SyncOutbox:
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Until the broker has accepted all events; see `Outbox.flush`."""
+        check_seconds("timeout_s", timeout_s)
         self._thread.run(self._flush(timeout_s))
 
     async def _flush(self, timeout_s: float | None) -> None:
@@ -292,6 +302,7 @@ class SyncOutbox:
 
     def close(self, timeout_s: float | None = None) -> None:
         """Flush, and leave it to the next process; see `Outbox.close`."""
+        check_seconds("timeout_s", timeout_s)
         self._thread.run(self._close(timeout_s))
 
     async def _close(self, timeout_s: float | None) -> None:
@@ -382,6 +393,7 @@ class SyncClient:
 
     def close(self, timeout_s: float | None = None) -> None:
         """Flush, leave in order, and close; see `Client.close`."""
+        check_seconds("timeout_s", timeout_s)
         if self._thread is not None:
             try:
                 self._thread.run(self._close(timeout_s))
@@ -448,6 +460,7 @@ class SyncClient:
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Until the broker has acknowledged everything; see `Client.flush`."""
+        check_seconds("timeout_s", timeout_s)
         try:
             self._live().run(self._flush(timeout_s))
         except Refused as error:
@@ -499,13 +512,15 @@ class SyncClient:
         durable: str | None = None,
         auto_ack: bool = False,
         buffer_max: int | None = None,
+        when_full: WhenFull = "wait",
     ) -> SyncSubscription:
         """Ask for the events that match a filter, and read them with `for`; see `Client.subscribe`."""
         thread = self._live()
+        check_flag("auto_ack", auto_ack)
 
         async def subscribe() -> Subscription:
-            if durable is None:
-                return self._client.subscribe(filter_, buffer_max=buffer_max)
-            return self._client.subscribe(filter_, durable=durable, buffer_max=buffer_max)
+            return self._client._subscribe(
+                filter_, durable, auto_ack=False, buffer_max=buffer_max, when_full=when_full
+            )
 
         return SyncSubscription(thread, thread.run(subscribe()), auto_ack=auto_ack)

@@ -61,6 +61,8 @@ def target_of(
     >>> target_of("roost://h1,h2:7500").addresses
     (('h1', 7411), ('h2', 7500))
     """
+    if url == "":
+        raise _bad(url, "roost://host:7411; without any (None) it is ROOST_URL, or this machine")
     text = url or environment.get("ROOST_URL") or DEFAULT_URL
     found = _shape(text)
     if not found:

@@ -69,6 +69,7 @@ def _predicate(cursor: Cursor) -> Predicate:
     attribute = read_name(cursor)
     if not cursor.skip(","):
         raise cursor.error("','", _THREE)
+    spelling = cursor.lexeme
     operator = read_operator(cursor, attribute, _THREE)
     if operator is Operator.PRESENT:
         if not cursor.skip(","):
@@ -76,7 +77,7 @@ def _predicate(cursor: Cursor) -> Predicate:
         return Predicate(attribute, operator, _kind(cursor))
     if not cursor.skip(","):
         raise cursor.error("','", _THREE)
-    return read_comparison(cursor, attribute, operator)
+    return read_comparison(cursor, attribute, operator, spelling)
 
 
 def _kind(cursor: Cursor) -> Kind | None:

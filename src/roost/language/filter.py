@@ -33,6 +33,9 @@ class Filter:
     def __init__(self, predicates: Iterable[Predicate] = ()) -> None:
         self.predicates = tuple(predicates)
         self._sets = None
+        for predicate in self.predicates:
+            if not isinstance(predicate, Predicate):
+                raise _wrong("predicates", predicate, "Predicate", "parse_filter")
         if len(self.predicates) > PREDICATES_MAX:
             raise LanguageError(
                 f"filter: {len(self.predicates):,} predicates; at most {PREDICATES_MAX} are allowed"
@@ -40,7 +43,10 @@ class Filter:
 
     def matches(self, event: Event) -> bool:
         """Whether the event satisfies every predicate (a missing attribute satisfies none)."""
-        attributes = event.attributes
+        try:
+            attributes = event.attributes
+        except AttributeError:
+            raise not_an_event(event) from None
         return all(
             p.attribute in attributes and p.holds(attributes[p.attribute]) for p in self.predicates
         )
@@ -82,6 +88,9 @@ class Disjunction:
 
     def __init__(self, filters: Iterable[Filter]) -> None:
         self.filters = tuple(filters)
+        for filter_ in self.filters:
+            if not isinstance(filter_, Filter):
+                raise _wrong("filters", filter_, "Filter", "parse_subscription")
         if not self.filters:
             raise LanguageError(f"{type(self).__name__.lower()}: needs at least one filter")
         if len(self.filters) > FILTERS_MAX:
@@ -137,4 +146,28 @@ Interest = Filter | Subscription | Advertisement
 
 def filters_of(interest: Interest) -> tuple[Filter, ...]:
     """The filters of which one must match."""
-    return (interest,) if isinstance(interest, Filter) else interest.filters
+    if isinstance(interest, Filter):
+        return (interest,)
+    if isinstance(interest, Disjunction):
+        return interest.filters
+    raise TypeError(
+        f"the interest is a {type(interest).__name__}; expected a Filter, a Subscription or an"
+        " Advertisement (parse_filter and others make one of a text)"
+    )
+
+
+def not_an_event(event: object) -> TypeError:
+    """Something else was handed in where an event is matched."""
+    return TypeError(f"the event is a {type(event).__name__}; expected an Event, of attributes")
+
+
+def check_filter(filter_: object) -> None:
+    """A TypeError if it is none."""
+    if not isinstance(filter_, Filter):
+        what = f"the filter is a {type(filter_).__name__}; expected a Filter"
+        raise TypeError(f"{what} (parse_filter makes one of a text)")
+
+
+def _wrong(name: str, member: object, kind: str, parser: str) -> TypeError:
+    what = f"among the {name} is a {type(member).__name__}; expected only {kind}s"
+    return TypeError(f"{what} ({parser} reads a text)")

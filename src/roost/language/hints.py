@@ -43,7 +43,6 @@ _FOREIGN = {
     "~": _PATTERNS,
     "startswith": "write prefix",
     "endswith": "write suffix",
-    "str-postfix": "write str-suffix (or suffix)",
     "postfix": "write suffix",
     "includes": "write contains",
     "exists": "write present",

@@ -3,7 +3,8 @@
 Whoever reads decides what becomes of it: an event a line, a request with an event in it, or the columns of a
 table. What a line says, and the words for what is wrong with it, are the same for all.
 
-In CSV a cell says `true` or `false`, an integer, another number, or a text.
+In CSV a cell says `true` or `false`, an integer, another number, or a text; a column is of the narrowest kind
+that all of its cells have.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NoReturn
 
@@ -25,6 +26,8 @@ NUMBER_PATTERN = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _is_integer = re.compile(INTEGER_PATTERN).fullmatch
 _is_number = re.compile(NUMBER_PATTERN).fullmatch
 _BOOLS = {"true": True, "false": False}
+# What a column of CSV may be.
+CELL_KINDS = ("bool", "integer", "number", "text")
 
 
 class LineError(ValueError):
@@ -74,10 +77,41 @@ def check_cells(place: int, cells: Sequence[str], names: Sequence[str]) -> None:
 
 
 @lru_cache(maxsize=1 << 16)
-def cell_value(text: str) -> Value:
-    """What a cell says."""
-    number = plain_number(text)
-    return _BOOLS.get(text.lower(), text) if number is None else number
+def cell_kind(text: str) -> str:
+    """The narrowest kind that a cell has by itself."""
+    if text.lower() in _BOOLS:
+        return "bool"
+    if _is_integer(text):
+        return "integer"
+    return "number" if _is_number(text) else "text"
+
+
+def column_kind(kinds: Collection[str]) -> str:
+    """The narrowest kind that all cells of a column have; without any, it is one of texts.
+
+    >>> column_kind({"integer", "number"}), column_kind({"number", "bool"}), column_kind(())
+    ('number', 'text', 'text')
+    """
+    if set(kinds) == {"integer", "number"}:
+        return "number"
+    return next(iter(kinds)) if len(kinds) == 1 else "text"
+
+
+@lru_cache(maxsize=1 << 16)
+def cell_as(text: str, kind: str) -> Value:
+    """What a cell says in a column of a kind; an error if it is not of that kind.
+
+    >>> cell_as("3946e2", "text"), cell_as("3946e2", "number"), cell_as("7", "number")
+    ('3946e2', 394600.0, 7)
+    """
+    if kind == "text":
+        return text
+    own = cell_kind(text)
+    if own != kind and (own, kind) != ("integer", "number"):
+        raise LanguageError(f"{abbreviate(text)!r} is no {kind}, and this is a column of them")
+    if kind == "bool":
+        return _BOOLS[text.lower()]
+    return read_integer(text) if own == "integer" else read_float(text)
 
 
 def plain_number(text: str) -> int | float | None:

@@ -18,7 +18,9 @@ QUOTED = r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'" + r'|"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"
 
 # Words that the readable syntax needs where a name could stand: as names they are quoted.
 _WORDS = "and or not in prefix suffix contains present"
-_PAPERS_WORDS = "eq neq ispresent str-prefix str-suffix str-contains"
+_PAPERS_WORDS = (
+    "eq neq ispresent str-prefix str-suffix str-contains str-lt str-le str-gt str-ge str-postfix"
+)
 RESERVED = frozenset(f"{_WORDS} {_PAPERS_WORDS}".split())
 
 _bare_name = re.compile(BARE_NAME).fullmatch

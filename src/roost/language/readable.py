@@ -103,10 +103,11 @@ def _predicate(cursor: Cursor) -> Predicate:
     if cursor.kind == "name" and cursor.lexeme.lower() in RESERVED:
         raise cursor.error("an attribute name", hints.for_attribute("name", cursor.lexeme))
     attribute = read_name(cursor)
+    spelling = cursor.lexeme
     operator = read_operator(cursor, attribute)
     if operator is Operator.PRESENT:
         return Predicate(attribute, operator, _kind(cursor))
-    return read_comparison(cursor, attribute, operator)
+    return read_comparison(cursor, attribute, operator, spelling)
 
 
 def _kind(cursor: Cursor) -> Kind | None:

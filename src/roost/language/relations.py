@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roost.language.filter import Filter, Interest, filters_of
+from roost.language.filter import Filter, Interest, check_filter, filters_of
 from roost.language.predicate import Predicate
 from roost.language.valueset import ANYTHING, ValueSet
 
@@ -51,6 +51,7 @@ class Contradiction:
 
 def contradictions(filter_: Filter) -> tuple[Contradiction, ...]:
     """The attributes for which no value satisfies the filter; empty if some event can match."""
+    check_filter(filter_)
     return tuple(
         Contradiction(name, tuple(p for p in filter_.predicates if p.attribute == name))
         for name, admitted in filter_.sets.items()
@@ -63,6 +64,7 @@ def simplify(filter_: Filter) -> Filter:
 
     It matches the same events. Of predicates that imply each other the first stays.
     """
+    check_filter(filter_)
     by_name: dict[str, list[int]] = {}
     for i, predicate in enumerate(filter_.predicates):
         by_name.setdefault(predicate.attribute, []).append(i)

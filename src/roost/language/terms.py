@@ -36,7 +36,14 @@ OPERATORS: dict[str, Operator] = {op.value: op for op in Operator} | {
     "str-prefix": Operator.PREFIX,
     "str-suffix": Operator.SUFFIX,
     "str-contains": Operator.CONTAINS,
+    # As PADRES writes them; the first four take a string and nothing else.
+    "str-lt": Operator.LT,
+    "str-le": Operator.LE,
+    "str-gt": Operator.GT,
+    "str-ge": Operator.GE,
+    "str-postfix": Operator.SUFFIX,
 }
+_ORDER_OF_STRINGS = frozenset(("str-lt", "str-le", "str-gt", "str-ge"))
 _OPERATOR_NAMES = " ".join(op.value for op in Operator)
 _WORDS: dict[str, Value] = {"true": True, "false": False, "inf": math.inf, "nan": math.nan}
 
@@ -119,7 +126,7 @@ def read_members(cursor: Cursor) -> tuple[Value, ...]:
             raise cursor.error("',' or ')'", hints.between_members(cursor.kind, cursor.lexeme))
 
 
-def read_comparison(cursor: Cursor, attribute: str, operator: Operator) -> Predicate:
+def read_comparison(cursor: Cursor, attribute: str, operator: Operator, spelling: str) -> Predicate:
     """The predicate with the value that stands after any operator but `present`."""
     if operator is Operator.IN:
         return Predicate(attribute, operator, read_members(cursor))
@@ -129,13 +136,15 @@ def read_comparison(cursor: Cursor, attribute: str, operator: Operator) -> Predi
         cursor.advance()
         return Predicate(attribute, Operator.PRESENT)
     if cursor.kind != "string":
-        _check_operand(cursor, operator)
+        _check_operand(cursor, operator, spelling.lower())
     return Predicate(attribute, operator, read_value(cursor))
 
 
-def _check_operand(cursor: Cursor, operator: Operator) -> None:
+def _check_operand(cursor: Cursor, operator: Operator, spelling: str) -> None:
     """Refuse a literal that is a value but not one that this operator takes."""
     kind, lexeme = cursor.kind, cursor.lexeme
+    if spelling in _ORDER_OF_STRINGS:
+        raise cursor.error(f"a string after {spelling}", hints.for_string(kind, lexeme))
     if operator in STRING_OPERATORS:
         raise cursor.error(f"a string after {operator.value}", hints.for_string(kind, lexeme))
     if operator in ORDER_OPERATORS and lexeme.lower() in ("true", "false"):

@@ -89,9 +89,10 @@ def check_value(value: object, where: str, length_max: int = STRING_LENGTH_MAX) 
             )
         _check_encodable(value, where)
         return str(value)
+    hint = _hint(value)
     raise LanguageError(
         f"{where}: {_describe(value)} is not a value; expected a bool, an int, a float or a string"
-        " (events are flat)"
+        " (events are flat)" + (f"\nhint: {hint}" if hint else "")
     )
 
 
@@ -104,6 +105,27 @@ def _check_encodable(text: str, where: str) -> None:
         raise LanguageError(
             f"{where}: {text[bad.start]!r} is half of a surrogate pair, not a character"
         ) from None
+
+
+# What to do with a value of somebody else's, by the module of its type.
+_HINTS = {
+    "datetime": "write a time as a text, value.isoformat(), or as a number, value.timestamp()",
+    "decimal": "write a Decimal as float(value), if that is precise enough, or as str(value)",
+    "numpy": "write a value of NumPy as value.item()",
+    "uuid": "write it as str(value)",
+}
+
+
+def _hint(value: object) -> str:
+    """What was probably meant, of near misses."""
+    if value is None:
+        return "an attribute that an event does not have is left out"
+    if isinstance(value, dict | list | tuple | set | frozenset):
+        return "give each part a name of its own, such as order.price"
+    if isinstance(value, bytes | bytearray):
+        return "write a text as value.decode(); other bytes go along as the payload"
+    modules = (kind.__module__ for kind in type(value).__mro__)
+    return next((_HINTS[module] for module in modules if module in _HINTS), "")
 
 
 def _describe(value: object) -> str:

@@ -1,36 +1,43 @@
 """Batches of events, as the kernels read them: codes for tokens, and rows of numbers.
 
-A batch is columns by attribute name (NumPy or Arrow arrays, lists, an Arrow table or record batch), where a
-null or a NaN is an attribute that the event does not have; or simply events. Strings are encoded a distinct
-value at a time, so that a batch with few distinct values costs few look-ups.
+A batch is columns by attribute name (NumPy or Arrow arrays, lists, an Arrow table or record batch, a pandas
+frame), where a null or a NaN is an attribute that the event does not have; or simply events. Strings are
+encoded a distinct value at a time, so that a batch with few distinct values costs few look-ups. What an
+event can't be, a row of columns can't be either: an attribute has one value, and strings have the same
+bound.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from roost.errors import UserError
 from roost.language import Event
-from roost.language.values import EXACT_INT
+from roost.language.filter import not_an_event
+from roost.language.values import EXACT_INT, STRING_LENGTH_MAX
 from roost.matching.demand import float_above, float_below
 from roost.matching.kernels.search import NO_TOKENS
 from roost.matching.vocabulary import Attribute, Tokens
 
-# Columns by attribute name: a mapping, or an Arrow table or record batch (which has no types to check).
+# Columns by attribute name: a mapping, an Arrow table or record batch, or a pandas frame (none of which has
+# types to check).
 Columns: TypeAlias = Mapping[str, Any] | Any
 
 _FLOATS = frozenset(kind.id for kind in (pa.float16(), pa.float32(), pa.float64()))
 _INTS = (pa.int8, pa.int16, pa.int32, pa.int64, pa.uint8, pa.uint16, pa.uint32, pa.uint64)
 _NUMBERS = _FLOATS | {kind().id for kind in _INTS}
+_STRINGS = frozenset(kind.id for kind in (pa.string(), pa.large_string(), pa.string_view()))
 # What is turned into tokens a distinct value at a time.
-_WORDS = frozenset(k.id for k in (pa.string(), pa.large_string(), pa.string_view(), pa.bool_()))
+_WORDS = _STRINGS | {pa.bool_().id}
 
 
 @dataclass(slots=True)
@@ -106,7 +113,11 @@ def encode_events(
     events: Iterable[Event], attributes: Mapping[str, Attribute], slots: int
 ) -> Encoded:
     """The same for events whose attributes may be of any kind, each for itself."""
-    rows = [event.attributes for event in events]
+    try:
+        rows = [event.attributes for event in events]
+    except AttributeError:
+        other = next(event for event in events if not hasattr(event, "attributes"))
+        raise not_an_event(other) from None
     lower = np.full((slots, len(rows)), np.nan)
     upper = lower
     exact = True
@@ -177,12 +188,46 @@ def as_arrow(name: str, array: Any) -> pa.Array:
 def _named(columns: Columns) -> Iterable[tuple[str, Any]]:
     if isinstance(columns, Mapping):
         return columns.items()
-    return zip(columns.schema.names, columns.columns, strict=True)
+    if isinstance(columns, pa.Table | pa.RecordBatch):
+        _refuse_doubles(columns.schema.names)
+        return zip(columns.schema.names, columns.columns, strict=True)
+    if not _is_frame(columns):
+        raise TypeError(
+            f"events are a {type(columns).__name__}; expected a list of events, columns by name,"
+            " an Arrow table or a pandas frame"
+        )
+    names = list(columns.columns)
+    _refuse_doubles(names)
+    return ((name, columns[name]) for name in names)
+
+
+def _is_frame(columns: Any) -> bool:
+    """Whether it is a frame of pandas, which is not loaded to find out."""
+    return any(
+        kind.__module__.partition(".")[0] == "pandas" and kind.__name__ == "DataFrame"
+        for kind in type(columns).__mro__
+    )
+
+
+def _refuse_doubles(names: Sequence[Any]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise UserError(f"two columns of the batch are called {twice[0]!r}; expected one")
+
+
+def too_long(name: str) -> str:
+    """What is wrong with a column that has a string which is longer than one of an event may be."""
+    return (
+        f"column {name!r} has a string of more than {STRING_LENGTH_MAX:,} characters, which is the most"
+        " that an event may have"
+    )
 
 
 def _length(columns: Columns) -> int:
-    if not isinstance(columns, Mapping):
+    if isinstance(columns, pa.Table | pa.RecordBatch):
         return int(columns.num_rows)
+    if not isinstance(columns, Mapping):
+        return len(columns)
     lengths = {len(array) for array in columns.values()}
     if len(lengths) > 1:
         raise UserError(f"the columns of a batch have different lengths: {sorted(lengths)}")
@@ -218,6 +263,10 @@ def _bracket(values: pa.Array, lower: NDArray[np.float64], upper: NDArray[np.flo
 def _codes_of(values: pa.Array, attribute: Attribute, codes: _Codes) -> NDArray[np.int64]:
     """A code for each value, found once a distinct value."""
     distinct = values if isinstance(values, pa.DictionaryArray) else values.dictionary_encode()
+    if distinct.dictionary.type.id in _STRINGS:
+        longest = pc.max(pc.utf8_length(distinct.dictionary.cast(pa.large_string()))).as_py()
+        if longest is not None and longest > STRING_LENGTH_MAX:
+            raise UserError(too_long(attribute.name))
     words: list[Any] = distinct.dictionary.to_pylist()
     if attribute.words_only:
         found = [attribute.equal.get(word, NO_TOKENS) for word in words]

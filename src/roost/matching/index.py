@@ -22,6 +22,7 @@ import numpy as np
 
 from roost.errors import UserError
 from roost.language import Event, Filter, Interest, filters_of
+from roost.language.filter import not_an_event
 from roost.language.values import EXACT_INT
 from roost.matching.batch import Columns, Encoded, encode_columns, encode_events, events_of
 from roost.matching.bulk import PredicateColumn, add_columns, spelled_out
@@ -175,7 +176,10 @@ class Index:
             self._refresh()
         numbers, tokens = self._number_view, self._token_view
         n = 1  # token 0 stands at the front for good
-        get = event.attributes.get
+        try:
+            get = event.attributes.get
+        except AttributeError:
+            raise not_an_event(event) from None
         words, bounds = self._words, self._bounds
         if self._many:
             words, bounds = self._narrowed(event)
@@ -224,7 +228,8 @@ class Index:
         """(offsets, ids): event i matches ids[offsets[i]:offsets[i + 1]].
 
         `events` are events, or columns by attribute name: a mapping to NumPy or Arrow arrays or lists,
-        an Arrow table or record batch. A null or NaN is an attribute that the event does not have.
+        an Arrow table or record batch, a pandas frame. A null or NaN is an attribute that the event does
+        not have.
         """
         store = self._store
         if isinstance(events, list | tuple):

@@ -32,6 +32,7 @@ __all__ = [
     "Work",
     "check_ids",
     "from_arrow",
+    "marked",
     "marking",
     "parse",
     "plain_refusals",
@@ -45,6 +46,12 @@ MEMO_MAX = 1 << 14
 
 _MARK = "roost refuses: "
 _marked = re.compile(re.escape(_MARK) + r'("(?:[^"\\]|\\.)*")').search
+NO_ROOST = (
+    "Spark's workers have no Roost: expected it to be installed in the Python that they run"
+    " (PYSPARK_PYTHON, or --conf spark.pyspark.python=PATH)"
+)
+# What a worker says in whose Python there is no Roost, or no part of it that it needs.
+_has_no_roost = re.compile(r"No module named '?roost\b").search
 
 
 def parse(subscriptions: DataFrame) -> DataFrame:
@@ -130,24 +137,38 @@ def check_ids(ids: pa.Array) -> None:
 def marking(work: Work) -> Work:
     """The work of a task, with the messages of its `UserError`s marked."""
 
-    def marked(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def marking_work(batches: Batches) -> Iterator[pa.RecordBatch]:
         try:
             yield from work(batches)
         except UserError as error:
-            raise UserError(_MARK + json.dumps(str(error), ensure_ascii=False)) from None
+            raise UserError(marked(str(error))) from None
 
-    return marked
+    return marking_work
+
+
+def marked(message: str) -> str:
+    """A message that is found again in whatever Spark makes of it."""
+    return _MARK + json.dumps(message, ensure_ascii=False)
 
 
 @contextmanager
 def plain_refusals() -> Iterator[None]:
-    """Turns what a task refused into the `UserError` that it was."""
+    """Turns what a task refused into the `UserError` that it was.
+
+    So is what is wrong with the workers themselves, if they have no Roost.
+    """
     from pyspark.errors import PySparkException  # noqa: PLC0415 (not in a task)
 
     try:
         yield
-    except PySparkException as error:
-        found = _marked(str(error))
-        if found is None:
+    except Exception as error:
+        # What fails in Spark's own code comes as it is in the JVM.
+        if not isinstance(error, PySparkException) and type(error).__module__ != "py4j.protocol":
             raise
-        raise UserError(json.loads(found[1])) from None
+        text = str(error)
+        found = _marked(text)
+        if found is not None:
+            raise UserError(json.loads(found[1])) from None
+        if _has_no_roost(text):
+            raise UserError(NO_ROOST) from None
+        raise

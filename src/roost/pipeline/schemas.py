@@ -51,6 +51,8 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "lists": pa.schema([(PUBLICATION, pa.int64()), ("subscriptions", pa.list_(pa.int64()))]),
 }
 
+# Kinds of whole numbers that are made to be of 64 bits, as ids are.
+NARROW_TYPES = ("tinyint", "smallint", "int")
 # Kinds of column that can be an attribute, as Spark names them.
 ATTRIBUTE_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string")
 
@@ -63,11 +65,11 @@ def spark_schema(table: str) -> StructType:
     return schema
 
 
-def checked(frame: DataFrame, table: str, *, where: str = "") -> DataFrame:
+def checked(frame: DataFrame, table: str, *, where: str = "", or_text: str = "") -> DataFrame:
     """The frame, if it is such a table: a `UserError` names table, column and type otherwise.
 
     Columns may stand in any order, and there may be more of them. `where` is what a message says it came
-    from: a file, say.
+    from: a file, say. `or_text` is a column that may be one of texts.
     """
     found: dict[str, Any] = {field.name: field.dataType for field in frame.schema}
     told = f"{where}: " if where else ""
@@ -79,11 +81,23 @@ def checked(frame: DataFrame, table: str, *, where: str = "") -> DataFrame:
                 f"{told}the table {table!r} has no column {field.name!r} ({expected}); there are"
                 f" {', '.join(map(repr, found)) or 'none'}"
             )
+        if there.simpleString() == "string" and field.name == or_text:
+            continue
         if there.simpleString() != expected:
             raise UserError(
                 f"{told}the column {field.name!r} of the table {table!r} is {there.simpleString()};"
                 f" expected {expected}"
             )
+    return frame
+
+
+def with_long_ids(frame: DataFrame, name: str) -> DataFrame:
+    """The frame with ids of 64 bits, if it has smaller ones."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 (Spark is slow to load)
+
+    kinds = {field.name: field.dataType.simpleString() for field in frame.schema}
+    if kinds.get(name) in NARROW_TYPES:
+        return frame.withColumn(name, F.col(name).cast("bigint"))
     return frame
 
 
@@ -97,9 +111,14 @@ def attributes_of(publications: DataFrame, *, where: str = "") -> list[str]:
             continue
         kind = field.dataType.simpleString()
         if kind not in ATTRIBUTE_TYPES:
-            raise UserError(
-                f"{told}the column {field.name!r} of the table 'publications' is {kind}; an attribute is"
-                f" one of {', '.join(ATTRIBUTE_TYPES)} (events are flat)"
-            )
+            raise not_an_attribute(field.name, kind, told)
         names.append(field.name)
     return names
+
+
+def not_an_attribute(name: str, kind: str, told: str = "") -> UserError:
+    """A column of a type that no attribute has."""
+    return UserError(
+        f"{told}the column {name!r} of the table 'publications' is {kind}; an attribute is"
+        f" one of {', '.join(ATTRIBUTE_TYPES)} (events are flat)"
+    )

@@ -9,17 +9,23 @@ A failed task is tried three times in local mode too, which plain `local[N]` doe
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import signal
 import socket
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from roost.errors import UserError
 from roost.pipeline.java import WITHOUT_ZIP, find_java, java_home
+from roost.pipeline.parsing import NO_ROOST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +34,8 @@ TASK_TRIES = 3
 # Of the machine's memory, for the JVM in local mode; the Python workers need most of the rest.
 MEMORY_SHARE, MEMORY_MAX_MB = 0.25, 8_192
 REACHED_S = 5.0
+# How long another Python may take to say that it has Roost.
+WORKER_S = 60.0
 PARTITIONS_A_CORE = 2
 
 MASTERS = (
@@ -99,6 +107,9 @@ def start_session(
     settings = {**settings_for(master), **(conf or {})}
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if master is not None and master.startswith("local"):
+        python = settings.get("spark.pyspark.python") or os.environ["PYSPARK_PYTHON"]
+        check_workers(python)
     if submitted() or (master is not None and master.startswith("sc://")):
         return _started(master, settings, app)  # whose JVM runs already
     settings["spark.driver.extraJavaOptions"] = " ".join(
@@ -112,13 +123,20 @@ def _started(master: str | None, settings: Mapping[str, str], app: str) -> Spark
     from pyspark.errors import PySparkException  # noqa: PLC0415 (a session is rarely needed)
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
+    logging.getLogger().addFilter(_is_no_interrupt)
     builder: Any = SparkSession.builder.appName(app)
     for key, value in settings.items():
         builder = builder.config(key, value)
     if master is not None:
         builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
+    session: SparkSession | None = None
     try:
-        session: SparkSession = builder.getOrCreate()
+        with signals_later():
+            session = builder.getOrCreate()
+    except (KeyboardInterrupt, SystemExit):
+        if session is not None:
+            session.stop()
+        raise
     except ImportError as bad:
         raise UserError(f"{master}: Spark Connect can't be used: {bad}") from None
     except PySparkException as bad:
@@ -130,7 +148,47 @@ def _started(master: str | None, settings: Mapping[str, str], app: str) -> Spark
         if type(bad).__module__.startswith("py4j"):
             raise UserError(f"Spark does not start{_at(master)}: {_jvm_words(bad)}") from None
         raise
+    assert session is not None
     return session
+
+
+@contextmanager
+def signals_later() -> Iterator[None]:
+    """What signals do to this program they do when Spark has started, or has failed to.
+
+    A JVM that is half started is known to nobody yet: it would neither be ended nor end by itself. Signals
+    that no code of Python's handles are left as they are.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        came.append(number)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    ours = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in ours:
+        signal.signal(number, note)
+    try:
+        yield
+    finally:
+        for number, handler in ours.items():
+            if signal.getsignal(number) is note:  # and not Spark's own by now
+                signal.signal(number, handler)
+    for first in came[:1]:
+        ours[signal.Signals(first)](first, None)
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """Whether a record is anything but py4j's story of an interrupt, which it then raises as well.
+
+    It tells it to the root of all loggers, so that it comes with a traceback wherever nobody has asked for
+    a log.
+    """
+    is_theirs = Path(record.pathname).parent.name == "py4j"
+    return not (is_theirs and record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
 
 
 def _at(master: str | None) -> str:
@@ -210,6 +268,23 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def check_workers(python: str) -> None:
+    """Refuses a Python for workers of this machine that does not run, or has no Roost in it.
+
+    A worker would say so as well, three times over and with all of Spark's stack around it.
+    """
+    if python == sys.executable:
+        return
+    command = [python, "-c", "import roost"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=WORKER_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as bad:
+        why = getattr(bad, "strerror", None) or f"no answer within {WORKER_S:g} s"
+        raise UserError(f"{python}: {why}; expected a Python for Spark's workers") from None
+    if done.returncode:
+        raise UserError(f"{python}: {NO_ROOST}")
 
 
 def check_master(master: str) -> None:

@@ -24,7 +24,7 @@ from roost.pipeline.matching.inputs import checked_inputs
 from roost.pipeline.matching.loading import load_all
 from roost.pipeline.matching.tasks import LISTS, Matching, Reading
 from roost.pipeline.parsing import Batches, marking
-from roost.pipeline.schemas import SUBSCRIPTION, spark_schema
+from roost.pipeline.schemas import SUBSCRIPTION, not_an_attribute, spark_schema
 from roost.pipeline.source.rows import from_json
 from roost.pipeline.subscription_log import REMOVED, SUBSCRIBER, SubscriptionLog
 from roost.pipeline.task_batch import batch_of_task
@@ -77,7 +77,8 @@ def match_stream(
             [number, whose, StructField("subscriptions", ArrayType(LongType())), *kept]
         )
     log = log if isinstance(log, SubscriptionLog) else SubscriptionLog(log)
-    return frame.mapInArrow(marking(_Work(log, reading, form, log.version())), schema)
+    work = _Work(log, reading, form, log.version(), inputs.others)
+    return frame.mapInArrow(marking(work), schema)
 
 
 class JsonReading(Reading):
@@ -96,15 +97,25 @@ class JsonReading(Reading):
 class _Work:
     """What a task does."""
 
-    def __init__(self, log: SubscriptionLog, reading: Reading, form: str, version: int) -> None:
+    def __init__(
+        self,
+        log: SubscriptionLog,
+        reading: Reading,
+        form: str,
+        version: int,
+        others: dict[str, str],
+    ) -> None:
         self._log = log
         self._reading = reading
         self._form = form
         self._version = version  # of a frame that is no stream
+        self._others = others  # columns that can't be attributes, and their types
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         index = LogIndex.of(self._log)
         index.bring_to(_pinned(self._log, self._version))
+        for name in sorted(index.names & self._others.keys()):
+            raise not_an_attribute(name, self._others[name])
         form = LISTS if self._form == DELIVERIES else self._form
         answers = Matching(index.index, self._reading, form).answers(batches)
         return index.deliveries(answers) if self._form == DELIVERIES else answers
@@ -130,6 +141,7 @@ class LogIndex:
         self._log = log
         self.version: int | None = None
         self.index = Index()
+        self.names: set[str] = set()  # of the attributes that have been spoken of
         self._subscribers: dict[int, str] = {}  # of those that are not for themselves
 
     def bring_to(self, version: int) -> None:
@@ -140,11 +152,11 @@ class LogIndex:
         # If this fails half-way, the next one begins from nothing.
         self.version = None
         if is_all:
-            self.index, self._subscribers = Index(), {}
+            self.index, self.names, self._subscribers = Index(), set(), {}
         else:
             self._remove(changes.column(SUBSCRIPTION).to_pylist())
         added = changes.filter(pc.invert(changes.column(REMOVED)))
-        load_all(self.index, added.select([SUBSCRIPTION, "filters"]).to_batches())
+        self.names |= load_all(self.index, added.select([SUBSCRIPTION, "filters"]).to_batches())
         named = added.filter(added.column(SUBSCRIBER).is_valid())
         ids, names = (named.column(column).to_pylist() for column in (SUBSCRIPTION, SUBSCRIBER))
         self._subscribers.update(zip(ids, names, strict=True))

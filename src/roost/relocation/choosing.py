@@ -12,7 +12,8 @@ are 80 to 100 ms, none is below 20 % of the highest. By lowest and highest, some
 
 Equal by the other metric: the lower by the metric of priority; equal by both: where the client is now (to
 move for nothing is a fault); else the first by name. Delays count in whole nanoseconds and loads in
-billionths of a message a second, so that errors of rounding break no ties.
+billionths of a message a second, so that errors of rounding break no ties; a limit between two such units
+is the upper one, so that rounding drops nobody who is exactly on it.
 
 Whether to move there at all (`worth`) is judged in the metric by which the present broker lost, in which a
 move saves something by definition; the other one may get worse, as the weight allows.
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from math import ceil
 
 import numpy as np
 from msgspec import Struct
@@ -134,7 +136,7 @@ class _Contest:
         self.open = np.ones(len(names), bool)
         self.open[list(excluded)] = False
         low, high = int(first[self.open].min()), int(first[self.open].max())
-        self.limit = low + int((high - low) * (100 - Fraction(goal.weight)) / 100)
+        self.limit = low + ceil((high - low) * (100 - Fraction(goal.weight)) / 100)
         self.state = np.where(first <= self.limit, _KEPT, _DROPPED)
         self.state[~self.open] = _EXCLUDED
         kept = self.state == _KEPT

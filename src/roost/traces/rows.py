@@ -39,7 +39,7 @@ class LinkRow(NamedTuple):
     time: float
     broker: str
     neighbour: str
-    class_: str  # control or data
+    class_: str  # control, or data: publications, and what keeps its place behind them (markers of moves)
     sent: int  # messages since the broker began
     received: int
     waiting: int  # sent and not acknowledged

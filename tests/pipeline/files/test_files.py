@@ -328,8 +328,8 @@ def test_what_spark_cannot_read_is_refused(spark: SparkSession, tmp_path: Path) 
 
 def test_bad_parquet_files_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "e.parquet"
-    pq.write_table(pa.table({"a": [[1]]}), path)
-    with pytest.raises(UserError, match="the column 'a' of the table 'publications' is array"):
+    pq.write_table(pa.table({"a": [[1]], "publication": ["x"]}), path)
+    with pytest.raises(UserError, match="'publication' of the table 'publications' is string"):
         read_events(spark, str(path))
     pq.write_table(pa.table({"a": pa.array([], pa.int64())}), path)
     with pytest.raises(UserError, match=r"e\.parquet: there is nothing in it"):

@@ -105,6 +105,62 @@ def test_rows_with_the_same_number_are_rows_of_their_own(spark: SparkSession) ->
         assert sorted(len(row[1]) for row in lists) == [1, 2, 2], plan
 
 
+PLANS = pytest.mark.parametrize("plan", ["broadcast", "join"])  # the third takes its time
+
+
+@PLANS
+def test_columns_may_stand_in_any_order_and_have_types_that_no_filter_asks_for(
+    spark: SparkSession, plan: str
+) -> None:
+    """A number that is no text, ahead of `publication`; times and amounts that nobody speaks of."""
+    rows = [("A", 1.5, 7), ("B", 2.5, 8)]
+    publications = spark.createDataFrame(rows, "word string, x double, publication int").selectExpr(
+        "word",
+        "timestamp '2026-01-02 03:04:05' as at",
+        "cast(x as decimal(10, 2)) as amount",
+        "publication",
+        "x",
+        "array(x) as all",
+    )
+    subscriptions = table_of(spark, {1: "x > 2", 2: "word = 'A'", 3: "x < 2 and word = 'A'"})
+    found = match(publications, subscriptions, plan=plan, keep=["at"])
+    assert found.columns == ["publication", "subscription", "at"]
+    assert found_pairs(found) == [(7, 2), (7, 3), (8, 1)]
+
+
+def test_ids_may_be_texts(spark: SparkSession) -> None:
+    publications = spark.createDataFrame([("p1", 1.0), ("p2", 3.0)], "publication string, x double")
+    filters = [("late", "x > 2"), ("any", "x present"), ("early", "x < 2")]
+    subscriptions = spark.createDataFrame(filters, "subscription string, filter string")
+    pairs = [("p1", "any"), ("p1", "early"), ("p2", "any"), ("p2", "late")]
+    for plan in ("partitioned", "join"):
+        found = match(publications, subscriptions, plan=plan)
+        assert sorted(map(tuple, found.collect())) == pairs, plan
+    lists = match(publications, subscriptions, form="lists", keep=["x"])
+    assert {row[0]: (sorted(row[1]), row.x) for row in lists.collect()} == {
+        "p1": (["any", "early"], 1.0),
+        "p2": (["any", "late"], 3.0),
+    }
+
+
+def test_texts_that_are_no_ids(spark: SparkSession) -> None:
+    publications = spark.createDataFrame([(1, 1.0)], "publication bigint, x double")
+    for names, said in ((["a", "a"], "the subscription 'a' comes twice"), (["a", None], "no id")):
+        rows = [(name, "x > 1") for name in names]
+        subscriptions = spark.createDataFrame(rows, "subscription string, filter string")
+        with pytest.raises(UserError, match=said):
+            match(publications, subscriptions)
+
+
+@PLANS
+def test_a_string_that_no_event_may_have(spark: SparkSession, plan: str) -> None:
+    publications = spark.createDataFrame([(1, "a" * 65_537)], "publication bigint, x string")
+    frame = match(publications, table_of(spark, {1: "x prefix 'a'"}), plan=plan)
+    said = "column 'x' has a string of more than 65,536"
+    with pytest.raises(UserError, match=said), plain_refusals():
+        frame.collect()
+
+
 def table_of(spark: SparkSession, filters: dict[int, str]) -> DataFrame:
     return spark.createDataFrame(list(filters.items()), "subscription bigint, filter string")
 
@@ -211,10 +267,12 @@ def one(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
     return case.publications(spark), table_of(spark, {1: "word = 'a'"})
 
 
-def test_tables_that_are_none(one: tuple[DataFrame, DataFrame]) -> None:
+def test_tables_that_are_none(spark: SparkSession, one: tuple[DataFrame, DataFrame]) -> None:
     publications, subscriptions = one
-    with pytest.raises(UserError, match=r"'tag' .* is date; an attribute is one of"):
-        match(publications, subscriptions)
+    for plan in ("broadcast", "join"):
+        on_tag = table_of(spark, {1: "word = 'a'", 2: "tag present"})
+        with pytest.raises(UserError, match=r"'tag' .* is date; an attribute is one of"):
+            match(publications, on_tag, plan=plan)
     publications = publications.drop("tag")
     with pytest.raises(UserError, match="no column 'publication'"):
         match(subscriptions, subscriptions)

@@ -27,7 +27,11 @@ async def publish(order: Order, keepalive_s: float, say: Say, end: asyncio.Event
     filter_ = f"class = '{order.class_}'"
     while True:
         async with roost.connect(
-            order.url, timeout_s=PATIENCE_S, keepalive_s=keepalive_s, pending_max=PENDING_MAX
+            order.url,
+            timeout_s=PATIENCE_S,
+            wait=True,
+            keepalive_s=keepalive_s,
+            pending_max=PENDING_MAX,
         ) as client:
             if order.how == "outbox":
                 try:

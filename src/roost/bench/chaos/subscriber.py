@@ -42,7 +42,7 @@ async def subscribe(order: Order, keepalive_s: float, say: Say, end: asyncio.Eve
     while not end.is_set():
         say("life", order.name)
         client = roost.connect(
-            order.url, timeout_s=PATIENCE_S, keepalive_s=keepalive_s, on_state=on_state
+            order.url, timeout_s=PATIENCE_S, wait=True, keepalive_s=keepalive_s, on_state=on_state
         )
         try:
             async with client:
@@ -55,7 +55,9 @@ async def _hoard(order: Order, keepalive_s: float, say: Say) -> None:
     """What is for it waits at its broker from now on."""
     say("life", order.name)
     async with (
-        roost.connect(order.url, timeout_s=PATIENCE_S, keepalive_s=keepalive_s) as client,
+        roost.connect(
+            order.url, timeout_s=PATIENCE_S, wait=True, keepalive_s=keepalive_s
+        ) as client,
         client.subscribe(order.interest.text, durable=order.name) as subscription,
     ):
         await _ready(subscription)

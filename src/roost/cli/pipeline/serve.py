@@ -42,6 +42,13 @@ Examples:
   roost pipeline subscriptions add LOG 17 "symbol = 'YHOO' and volume > 300000" --subscriber Alice
 """
 
+LOG_EXAMPLES = """\b
+Examples:
+  roost pipeline subscriptions add LOG subscriptions.csv
+  roost pipeline subscriptions remove LOG 17 18
+  roost pipeline subscriptions show LOG --version 3
+"""
+
 BrokerOption = Annotated[
     str | None,
     typer.Option(help="Where a broker is; else ROOST_URL, or port 7411 of this machine."),
@@ -57,10 +64,11 @@ def register(pipeline: typer.Typer) -> None:
         no_args_is_help=True,
         rich_markup_mode=None,
         help="The log of subscriptions that `serve` matches against, while it runs.",
+        epilog=LOG_EXAMPLES,
     )
     subscriptions.command("add", epilog=ADD_EXAMPLES)(add)
-    subscriptions.command("remove")(remove)
-    subscriptions.command("show")(show)
+    subscriptions.command("remove", epilog=LOG_EXAMPLES)(remove)
+    subscriptions.command("show", epilog=LOG_EXAMPLES)(show)
     pipeline.add_typer(subscriptions, name="subscriptions")
 
 

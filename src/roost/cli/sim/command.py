@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from roost.cli.broker import ModuleOption, modules_of
-from roost.cli.console import people, print_json
+from roost.cli.console import people, print_json, say_many_seeds
 from roost.errors import UserError
 
 if TYPE_CHECKING:
@@ -260,6 +260,8 @@ def fuzz(
         raise UserError("--seeds and --moves both say how many scenarios; expected one of them")
     if story and seeds != 1:
         raise UserError("--story is for one seed; expected --seeds 1")
+    if seeds is not None:
+        say_many_seeds(seeds, first, f"--first {seeds} --seeds 1")
     if save is not None:
         make_folder(save)
     ran = Campaign()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roost.cli.console import people, print_json, warn
+from roost.cli.console import people, print_json, say_many_seeds, warn
 from roost.cli.spark import ConfOption, MasterOption, session_of
 from roost.errors import UserError
 
@@ -110,7 +110,10 @@ def sweep(
     reference = reference_of(task)
     find_modules_here()
     loaded = load_task(reference)
-    cells = cells_of(reference, loaded, axes, read_seeds(seeds))
+    chosen = read_seeds(seeds)
+    if seeds.isdecimal():
+        say_many_seeds(len(chosen), 0, f"--seeds {seeds}-{seeds}")
+    cells = cells_of(reference, loaded, axes, chosen)
     name = run or run_name(task, [cell.id for cell in cells])
     with (
         kept_in(out, lake, name) as folder,

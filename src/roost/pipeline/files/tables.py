@@ -27,7 +27,8 @@ from roost.errors import UserError
 from roost.pipeline.files.lines import Csv, Ndjson
 from roost.pipeline.files.parts import header_of, numbered_lines, text_lines
 from roost.pipeline.lake.files import read_footers, visible
-from roost.pipeline.schemas import PUBLICATION, SUBSCRIPTION, attributes_of, checked
+from roost.pipeline.parsing import plain_refusals
+from roost.pipeline.schemas import NARROW_TYPES, PUBLICATION, SUBSCRIPTION, checked
 from roost.pipeline.workload.quotes import BAR
 from roost.simulation import bars
 
@@ -42,11 +43,10 @@ ID = "id"
 def read_events(spark: SparkSession, path: str) -> DataFrame:
     """The table `publications` of a file of events: its columns are their attributes.
 
-    A column `publication` has the numbers; without one they are given.
+    A column `publication` has the numbers; without one they are given. Columns of types that no attribute has
+    are left as they are.
     """
-    frame = _read(spark, path, PUBLICATION)
-    attributes_of(frame, where=path)
-    return frame
+    return checked(_read(spark, path, PUBLICATION), "publications", where=path)
 
 
 def read_subscriptions(spark: SparkSession, path: str) -> DataFrame:
@@ -76,7 +76,8 @@ def _read(spark: SparkSession, path: str, key: str) -> DataFrame:
 
     read = _reader_of(path)
     try:
-        frame = read(spark, path, key)
+        with plain_refusals():
+            frame = read(spark, path, key)
         _refuse_same_but_case(spark, path, frame.columns)
     except (UserError, PythonException):
         raise
@@ -154,7 +155,7 @@ def _read_parquet(spark: SparkSession, path: str, key: str) -> DataFrame:
     if given is None:
         return _numbered(frame, key)
     number = F.col(_quoted(given))
-    if dict(frame.dtypes)[given] in ("tinyint", "smallint", "int"):
+    if dict(frame.dtypes)[given] in NARROW_TYPES:
         number = number.cast("bigint")
     rest = [F.col(_quoted(name)) for name in names if name != given]
     return frame.select(number.alias(key), *rest)

@@ -7,19 +7,23 @@ that Spark would take apart at a dot, or two things that differ only in case.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from roost.errors import UserError
+from roost.pipeline.matching.names import numbered
 from roost.pipeline.matching.tasks import FORMS, LISTS, Reading
 from roost.pipeline.schemas import (
     ATTRIBUTE_TYPES,
     PUBLICATION,
     SUBSCRIPTION,
-    attributes_of,
     checked,
+    not_an_attribute,
     spark_schema,
+    with_long_ids,
 )
 
 if TYPE_CHECKING:
@@ -35,9 +39,13 @@ class Inputs:
 
     publications: DataFrame  # columns c0, c1, ... of which the first is the number
     attributes: dict[str, int]  # the columns that are attributes, by name
+    others: dict[str, str]  # the type of those that can't be, by name
     keep: tuple[tuple[int, str], ...]
     event: int | None
     subscriptions: DataFrame  # `subscription` and either `filter` or `filters`
+    names: (
+        pa.Array | None
+    )  # what the subscriptions go by, if it is texts; else they go by their numbers
     form: str
     schema: StructType  # of the answer
 
@@ -51,8 +59,15 @@ class Inputs:
         """Whether the filters are texts."""
         return "filter" in self.subscriptions.columns
 
+    def check_spoken_of(self, names: Iterable[str]) -> None:
+        """Refuses a filter on a column that can't be an attribute."""
+        for name in names:
+            if name in self.others:
+                raise not_an_attribute(name, self.others[name])
+
     def columns(self, names: Collection[str]) -> tuple[DataFrame, Reading]:
         """The publications with what subscriptions on these attributes need, and how to read them."""
+        self.check_spoken_of(names)
         attributes = [(at, name) for name, at in self.attributes.items() if name in names]
         wanted = dict.fromkeys(at for at, _ in (*attributes, *self.keep))
         if self.event is not None:
@@ -80,20 +95,19 @@ def checked_inputs(
         raise UserError(f"the plan {plan!r} is unknown; expected one of {', '.join(PLANS)}")
     if form not in FORMS:
         raise UserError(f"the form {form!r} is unknown; expected one of {', '.join(FORMS)}")
+    positions = _positions(list(publications.schema))
+    publications = with_long_ids(publications, PUBLICATION)
     fields = list(publications.schema)
-    positions = _positions(fields)
     _check_keep(keep, positions, form)
+    checked(publications, "publications", or_text=PUBLICATION)
+    kinds = {f.name: f.dataType.simpleString() for f in fields if f.name != PUBLICATION}
+    others = {}
     if event_column is None:
-        others = [
-            name
-            for name in keep
-            if fields[positions[name]].dataType.simpleString() not in ATTRIBUTE_TYPES
-        ]
-        names = attributes_of(_without(publications, others))
-        attributes = {name: positions[name] for name in names}
+        # Columns of other types may be there, as long as no filter speaks of them.
+        others = {name: kind for name, kind in kinds.items() if kind not in ATTRIBUTE_TYPES}
+        attributes = {name: positions[name] for name in kinds if name not in others}
         event = None
     else:
-        checked(publications, "publications")
         event = _event_position(fields, positions, event_column)
         attributes = {}
         if plan == "join":
@@ -104,14 +118,17 @@ def checked_inputs(
     order = [positions[PUBLICATION], *(p for n, p in positions.items() if n != PUBLICATION)]
     place = {old: new for new, old in enumerate(order)}
     renamed = publications.toDF(*(f"c{place[n]}" for n in range(len(fields))))
+    filters, names = _subscriptions(subscriptions)
     return Inputs(
         renamed,
         {name: place[at] for name, at in attributes.items()},
+        others,
         tuple((place[positions[name]], name) for name in keep),
         None if event is None else place[event],
-        _subscriptions(subscriptions),
+        filters,
+        names,
         form,
-        _schema(form, [fields[positions[name]] for name in keep]),
+        _schema(form, fields[positions[PUBLICATION]], [fields[positions[name]] for name in keep]),
     )
 
 
@@ -136,10 +153,6 @@ def _check_keep(keep: Sequence[str], positions: dict[str, int], form: str) -> No
             raise UserError(f"the column {name!r} can't be kept: the result has one of that name")
 
 
-def _without(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    return frame.drop(*names) if names else frame
-
-
 def _event_position(
     fields: Sequence[StructField], positions: dict[str, int], event_column: str
 ) -> int:
@@ -155,15 +168,20 @@ def _event_position(
     return at
 
 
-def _subscriptions(frame: DataFrame) -> DataFrame:
-    """The two columns of either table: which of them it is, its columns say."""
-    if "filters" in frame.columns and "filter" not in frame.columns:
-        return checked(frame, "parsed").select(SUBSCRIPTION, "filters")
-    return checked(frame, "subscriptions").select(SUBSCRIPTION, "filter")
+def _subscriptions(frame: DataFrame) -> tuple[DataFrame, pa.Array | None]:
+    """The two columns of either table: which of them it is, its columns say. And texts they go by, if any."""
+    is_parsed = "filters" in frame.columns and "filter" not in frame.columns
+    table, column = ("parsed", "filters") if is_parsed else ("subscriptions", "filter")
+    frame = checked(with_long_ids(frame, SUBSCRIPTION), table, or_text=SUBSCRIPTION)
+    frame = frame.select(SUBSCRIPTION, column)
+    if frame.schema[SUBSCRIPTION].dataType.simpleString() != "string":
+        return frame, None
+    return numbered(frame)
 
 
-def _schema(form: str, kept: Sequence[StructField]) -> Any:
+def _schema(form: str, number: StructField, kept: Sequence[StructField]) -> Any:
     from pyspark.sql.types import StructField, StructType  # noqa: PLC0415 (not in a task)
 
-    own = spark_schema("lists" if form == LISTS else "matches")
-    return StructType([*own, *(StructField(field.name, field.dataType) for field in kept)])
+    _, answer = spark_schema("lists" if form == LISTS else "matches")
+    first = StructField(PUBLICATION, number.dataType)
+    return StructType([first, answer, *(StructField(field.name, field.dataType) for field in kept)])

@@ -22,13 +22,15 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 (everybody calls it that)
 
 from roost.language import Filter, Kind, Operator, Predicate, Value, kind_of
-from roost.language.values import INT_MAX, INT_MIN, Number
+from roost.language.values import INT_MAX, INT_MIN, STRING_LENGTH_MAX, Number
+from roost.matching.batch import too_long
 from roost.matching.demand import float_above, float_below
 from roost.pipeline.matching.inputs import Inputs
 from roost.pipeline.matching.loading import check_distinct, unpack
 from roost.pipeline.matching.statistics import collect_packed
 from roost.pipeline.matching.tasks import LISTS
 from roost.pipeline.parsed import from_arrow
+from roost.pipeline.parsing import marked
 from roost.pipeline.schemas import SUBSCRIPTION
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ def join_matches(inputs: Inputs) -> DataFrame:
     """The matches, by a join of the publications with the filters."""
     fields = inputs.publications.schema
     types = {
-        name: _TYPES.get(fields[at].dataType.simpleString(), _INTEGERS)
+        name: _TYPES.get(fields[f"c{at}"].dataType.simpleString(), _INTEGERS)
         for name, at in inputs.attributes.items()
     }
     ids, rows = _rows(inputs, types)
@@ -101,6 +103,7 @@ def _rows(inputs: Inputs, types: dict[str, Typed]) -> tuple[list[int], list[Row]
         own = batch.column(0).to_pylist()
         for id_, subscription in zip(own, from_arrow(own, batch.column(1)), strict=True):
             for filter_ in subscription.filters:
+                inputs.check_spoken_of(p.attribute for p in filter_.predicates)
                 row = constants_of(filter_, types)
                 if row is not None:
                     ids.append(id_)
@@ -193,6 +196,11 @@ def _cleaned(inputs: Inputs, names: Iterable[str], types: dict[str, Typed]) -> D
         column = F.col(f"c{inputs.attributes[name]}").cast(types[name].sql)
         if types[name] is _DOUBLES:
             column = F.nanvl(column, F.lit(None).cast("double"))
+        elif types[name] is _STRINGS:
+            column = F.when(
+                F.length(column) > STRING_LENGTH_MAX,
+                F.raise_error(F.lit(marked(too_long(name)))),
+            ).otherwise(column)
         attributes.append(column.alias(f"a{inputs.attributes[name]}"))
     return inputs.publications.select(
         F.monotonically_increasing_id().alias(ROW),

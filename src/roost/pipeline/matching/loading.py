@@ -306,6 +306,6 @@ def check_distinct(batches: Iterable[pa.RecordBatch]) -> None:
         raise twofold(int(twice[0]))
 
 
-def twofold(id_: int) -> UserError:
+def twofold(id_: int | str) -> UserError:
     """An id comes twice."""
     return UserError(f"the {SUBSCRIPTION} {id_} comes twice; expected each id once")

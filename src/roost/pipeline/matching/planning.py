@@ -11,8 +11,10 @@ from roost.pipeline.matching.broadcast import hold, match_held
 from roost.pipeline.matching.choosing import Choice, choose
 from roost.pipeline.matching.inputs import Inputs, checked_inputs
 from roost.pipeline.matching.join import join_matches
+from roost.pipeline.matching.names import named
 from roost.pipeline.matching.partitioned import divide, match_divided
 from roost.pipeline.matching.statistics import Sampled, default_memory_limit, gathered
+from roost.pipeline.parsing import plain_refusals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,12 +41,14 @@ def match(
     """The matches: a row (publication, subscription) each, or with the form `lists` a row a publication
     that matches anything, with all of its `subscriptions`.
 
-    `subscriptions` is a table of that name or `parsed`. `keep` are further columns of the publications for
-    the result. With `event_column`, events are texts (JSON or the papers' syntax) in that column, instead
-    of a column an attribute; then their attributes may be of any type, each for itself.
-    `memory_limit_bytes` is what the subscriptions may take in a task; the default is a share of what there
-    is. What is wrong with the input is a `UserError` now. The result is lazy; an event that is none fails
-    the job that uses it (see `parsing.plain_refusals`).
+    `subscriptions` is a table of that name or `parsed`. Both go by whole numbers or by texts. Columns of
+    types that no attribute has (timestamps, decimals, lists) may be among the publications' if no filter
+    speaks of them. `keep` are further columns of the publications for the result. With `event_column`,
+    events are texts (JSON or the papers' syntax) in that column, instead of a column an attribute; then
+    their attributes may be of any type, each for itself. `memory_limit_bytes` is what the subscriptions may
+    take in a task; the default is a share of what there is. What is wrong with the input is a `UserError`
+    now. The result is lazy; an event that is none fails the job that uses it (see
+    `parsing.plain_refusals`).
     """
     return prepare_match(
         publications,
@@ -68,10 +72,17 @@ def prepare_match(
     event_column: str | None = None,
 ) -> Prepared:
     """What `match` returns, and the choice of its plan."""
-    inputs = checked_inputs(
-        publications, subscriptions, plan=plan, form=form, keep=keep, event_column=event_column
-    )
-    limit = _limit(inputs, memory_limit_bytes)
+    with plain_refusals():
+        inputs = checked_inputs(
+            publications, subscriptions, plan=plan, form=form, keep=keep, event_column=event_column
+        )
+        prepared = _prepared(inputs, _limit(inputs, memory_limit_bytes), plan)
+    if inputs.names is None:
+        return prepared
+    return Prepared(prepared.choice, named(prepared.frame, inputs.names, form))
+
+
+def _prepared(inputs: Inputs, limit: int, plan: str) -> Prepared:
     known = gathered(inputs, limit, plan)
     choice = choose(known.statistics, limit, plan=plan)
     if choice.plan == "broadcast":
@@ -105,9 +116,10 @@ def explain_match(
     **options: Any,
 ) -> Choice:
     """Which plan `match` would take with the same arguments, and why. It builds no index of everything."""
-    inputs = checked_inputs(publications, subscriptions, plan=plan, **options)
-    limit = _limit(inputs, memory_limit_bytes)
-    return choose(gathered(inputs, limit, plan).statistics, limit, plan=plan)
+    with plain_refusals():
+        inputs = checked_inputs(publications, subscriptions, plan=plan, **options)
+        limit = _limit(inputs, memory_limit_bytes)
+        return choose(gathered(inputs, limit, plan).statistics, limit, plan=plan)
 
 
 def _limit(inputs: Inputs, given: int | None) -> int:

@@ -187,6 +187,8 @@ def mixed(keys: NDArray[Any]) -> Hashes:
 
 
 def keys_of(publications: pa.Array) -> Ids:
-    """Keys that scatter publications."""
+    """Keys that scatter publications. Those that go by texts are scattered by where they stand."""
+    if not pa.types.is_integer(publications.type):
+        return np.arange(len(publications))
     keys: Ids = pc.fill_null(publications, 0).to_numpy(zero_copy_only=False)
     return keys

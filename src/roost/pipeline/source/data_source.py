@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 NAME = "roost"
 # Whatever the durable subscription asks for: one that is about to be forgotten asks for nothing.
-NOTHING = "roost.nothing = 1 and roost.nothing = 2"
+NOTHING = "roost.nothing present"
 
 
 def register(spark: SparkSession) -> None:

@@ -57,6 +57,7 @@ class Place(Struct, frozen=True, kw_only=True):
             token=self.token,
             tls=files if self.authority or self.certificate or self.key else None,
             timeout_s=self.timeout_s,
+            wait=True,  # a broker that is being started again is no reason to fail a batch
             buffer_max=buffer_max,
         )
 

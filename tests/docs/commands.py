@@ -1,0 +1,74 @@
+"""Commands of a shell as documents have them, and whether `roost` understands them: parsed, and not run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from roost.cli.main import build_app
+
+APP: Any = typer.main.get_command(build_app())
+
+
+def programs_of(line: str) -> Iterator[list[str]]:
+    """The words of each program of a line, with the files that it reads and writes left away."""
+    line = re.sub(r"^([A-Z_]+=(\$\([^)]*\)|\S+) )+", "", line)  # of its environment
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=";|><")
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    words: list[str] = []
+    skips = False
+    for word in [*lexer, ";"]:
+        if word in (";", "|"):
+            if words:
+                yield words
+            words = []
+        elif word in (">", "<"):
+            skips = True
+        elif skips:
+            skips = False
+        else:
+            words.append(word)
+
+
+def check_program(words: Sequence[str], root: Path) -> None:
+    """That there is such a program; of `roost`, that it has these options and arguments."""
+    program, *arguments = words
+    if program.startswith("script/"):
+        assert (root / program).is_file(), program
+    elif program == "roost":
+        check_arguments(arguments)
+    else:
+        assert program in ("tail", "gzip", "source", "chmod"), program
+
+
+def check_arguments(arguments: Sequence[str]) -> None:
+    """That `roost ARGUMENTS` would be understood; an exception says what is not."""
+    command, rest = command_of(arguments)
+    if hasattr(command, "commands") and not rest:
+        return  # which shows its help
+    if command is APP:
+        known = {name for parameter in command.params for name in parameter.opts}
+        assert set(rest) <= known, f"roost {rest}: no such command"
+        return
+    command.make_context(command.name, rest)
+
+
+def command_of(arguments: Sequence[str]) -> tuple[Any, list[str]]:
+    """The command that is meant, and what it is told."""
+    command, rest = APP, list(arguments)
+    while hasattr(command, "commands") and rest and rest[0] in command.commands:
+        command = command.commands[rest.pop(0)]
+    return command, rest
+
+
+def pages(command: Any = APP, path: tuple[str, ...] = ("roost",)) -> Iterator[tuple[str, Any]]:
+    """Every command and every group of them, by the words that lead there."""
+    yield " ".join(path), command
+    for name, inner in sorted(getattr(command, "commands", {}).items()):
+        yield from pages(inner, (*path, name))
