@@ -399,7 +399,7 @@ class Client:
         At most `buffer_max` events wait to be read, by default as many as the client was told. Then nothing
         more is read from the broker until half of them are gone, and nothing is lost; the other
         subscriptions of the client wait meanwhile, but if somebody waits for one of them and nobody reads
-        this one for 2 s, or it is still too slow after the client's `timeout_s`, it ends with Overrun and
+        this one for 10 s, or it is still too slow after the client's `timeout_s`, it ends with Overrun and
         they go on. With `when_full` nobody waits for it at all: it drops what comes while it is full
         (`"drop"`; EventsDropped says how many) or ends (`"end"`). With `durable`, a name, it outlives this
         process, has a connection of its own and holds up nobody; see `DurableSubscription`.

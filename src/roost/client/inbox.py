@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 WhenFull: TypeAlias = Literal["wait", "drop", "end"]
 # A full one that nobody has read for so long must not keep others of its client waiting.
-UNREAD_S = 2.0
+UNREAD_S = 10.0
 
 
 class Missing:
