@@ -16,6 +16,9 @@ to fill and whom to ask: what makes an answer complete are promises.
 
 **Clients that move** to another dispatcher have what they published here arrive everywhere first, and what
 was on the way to them come: see `_hands_over`.
+
+**How it fares** it judges each second (`pulse`), and says in its figures what it wishes for: a matcher more,
+or one less. Who provides them looks there (`provisioning`).
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from roost.broker.commands import StoreKey
+from roost.broker.commands import Decision, Record, StoreKey
 from roost.broker.config import BrokerConfig
 from roost.broker.exchange import parts_of
 from roost.broker.hops import Entry, Link, Session
@@ -49,6 +52,7 @@ from roost.partition.forwarding import POLICIES, choose
 from roost.partition.handover import JOINS, first_table
 from roost.partition.holding import Held, Holding
 from roost.partition.matcher import NAME
+from roost.partition.pulse import Pulse
 from roost.partition.segments import Option, SegmentTable, options, regions_of, spare_options
 from roost.partition.settings import DispatcherSettings, parse_dimensions
 from roost.partition.shares import Shares
@@ -58,6 +62,8 @@ from roost.partition.steward import Steward
 FLUSH = "flush"
 RETRY = "retry"
 PULL = "pull"
+LOOK = "look"
+LOOK_S = 1.0
 
 
 class Dispatcher(Station):
@@ -85,6 +91,7 @@ class Dispatcher(Station):
         self._others = [name for name in settings.dispatcher_names if name != me]
         self.holding = Holding()
         self.sights = Sights(len(self._others) + 1)
+        self.pulse = Pulse(settings.patience)
         self._policy = POLICIES[settings.policy]
         self._random = Random(me)
         self.steward = Steward(me, self._others, self._adopted)
@@ -101,7 +108,9 @@ class Dispatcher(Station):
             notes.Hello: self._hello,
             notes.Found: self._found,
             notes.Bounced: self._bounced,
-            notes.Paces: lambda link, note: self.sights.report(link.name, note.paces, self.now),
+            notes.Paces: lambda link, note: self.sights.report(
+                link.name, note.paces, note.busy, self.now
+            ),
             notes.Need: self._need,
             notes.Heard: self._is_heard,
             notes.Known: lambda link, note: self._steward(
@@ -142,6 +151,7 @@ class Dispatcher(Station):
             elif key[0] == "handing":
                 self._handing[str(key[1])] = _HandingOver(f"{self.shares.epoch}/{key[1]}", value)
         self.set_timer(PULL, self.settings.pull_s * self._random.random())
+        self.set_timer(LOOK, LOOK_S)
         if len(self.holding) or self._handing:
             self._later()
 
@@ -264,7 +274,7 @@ class Dispatcher(Station):
 
     def _hold(self, publication: Publication, source: Session | None) -> Held:
         point = point_of(publication.event, self._dimensions)
-        return self.holding.hold(publication, point, source)
+        return self.holding.hold(publication, point, source, self.now)
 
     def _ask(self, held: Held) -> None:
         """Ask the best candidate that has not been asked; if there is none, later."""
@@ -314,6 +324,7 @@ class Dispatcher(Station):
         me = self.identity.name
         for held in self.holding.released(publisher):
             publication, found = held.publication, held.found or {}
+            self.pulse.answered(self.now - held.at)
             self.keep("held", publication.publisher, publication.sequence, value=None)
             for name, ids in found.items():
                 link = self.links.get(name)
@@ -366,6 +377,7 @@ class Dispatcher(Station):
 
     def _adopted(self, table: SegmentTable) -> None:
         self.keep("table", value=notes.encode_table(table))
+        self.pulse.begin_anew()
         for matcher in list(self.shares.shares):
             self.shares.promise(matcher, regions_of(table, matcher))
         for name in self._others:
@@ -456,6 +468,9 @@ class Dispatcher(Station):
             if there:
                 chosen = there[int(self._random.random() * len(there))]
                 self._say(self.links[chosen], notes.Pull())
+        elif name == LOOK:
+            self.set_timer(LOOK, LOOK_S)
+            self._look()
 
     def _later(self) -> None:
         self.set_timer(RETRY, self.settings.retry_s)
@@ -464,15 +479,38 @@ class Dispatcher(Station):
         for held in self.holding.waiting():
             self._ask(held)
 
+    def _look(self) -> None:
+        """Whether a matcher more, or one less, would do good; a new wish leaves a record."""
+        pulse, before = self.pulse, self.pulse.wish
+        busy = self.sights.busy(self.steward.table.matchers())
+        wish = pulse.look(self.holding.waits_s(self.now), busy)
+        if wish and wish != before:
+            decision = Decision(
+                module=NAME,
+                kind="elasticity",
+                subject=pulse.spare if wish == "fewer" else "",
+                choice=f"{wish} matchers",
+                acted=False,  # it asks
+                evidence={"held": len(self.holding), "busy": busy, "response_s": pulse.times_s},
+                predicted={},
+                cause=f"{self.identity.name}: {LOOK}",
+            )
+            self._work.command(Record(decision))
+
     # --- operators ----------------------------------------------------------------------------------
 
     def figures(self) -> Mapping[str, Any]:
+        table = self.steward.table
         return {
             **super().figures(),
             "held": len(self.holding),
             "unanswerable": len(self.holding.waiting()),
-            "table": self.steward.table.version,
-            "matchers": self.steward.table.matchers(),
+            "table": table.version,
+            "matchers": table.matchers(),
+            "settled": not any(s.heir or s.former for row in table.segments for s in row),
+            "response_s": self.pulse.last_s,
+            "wish": self.pulse.wish,
+            "spare": self.pulse.spare,
         }
 
     def unfinished(self) -> Sequence[str]:

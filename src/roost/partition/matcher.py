@@ -41,6 +41,9 @@ from roost.partition.wards import Wards
 NAME = "partition"
 TICK = "tick"
 MATCHED = "matched"
+# How much the last second counts in how busy it is, and by how much that has to differ to be told.
+BUSY_WEIGHT = 0.3
+BUSY_CHANGED = 0.05
 
 
 class Matcher(Station):
@@ -62,7 +65,13 @@ class Matcher(Station):
         self.segments: SegmentTable | None = None
         self.leaving = False
         self._busy = False
-        self._told: dict[str, dict[SetKey, Pace]] = {}  # dispatcher -> what it was last told
+        self._told: dict[str, dict[SetKey, Pace]] = {}  # dispatcher -> what it was last told, ...
+        self._told_busy: dict[str, float] = {}
+        self._measured: tuple[float, float] = (
+            0.0,
+            0.0,
+        )  # when, and how long it had been busy by then
+        self._busy_share = 0.0
         self._life = ""
         self._lives: dict[str, str] = {}  # what each dispatcher knows it by
         self._begun = 0
@@ -92,6 +101,7 @@ class Matcher(Station):
         if link.name in self._dispatchers:
             self._say(link, notes.Hello(self._lives.setdefault(link.name, self._life)))
             self._told.pop(link.name, None)
+            self._told_busy.pop(link.name, None)
 
     def begun(self, link: Link) -> None:
         if (
@@ -238,7 +248,21 @@ class Matcher(Station):
         elif stamp < tuple(digest.stamp):
             self._say(link, notes.Pull())
 
+    def _measure(self) -> None:
+        """How busy it is: in the laboratory by its own account, live by the driver's."""
+        then, was_s = self._measured
+        if self.now > then:
+            share = (self.queues.busy_s - was_s) / (self.now - then)
+            self._busy_share += BUSY_WEIGHT * (share - self._busy_share)
+        self._measured = (self.now, self.queues.busy_s)
+
+    @property
+    def busy(self) -> float:
+        return max(self._busy_share, self.load.cpu_utilisation if self.load is not None else 0.0)
+
     def _tell_paces(self) -> None:
+        self._measure()
+        busy = self.busy
         sizes = {key: len(index) for key, index in self.wards.sets.items()}
         paces = self.queues.paces(sizes, self.now)
         for name in self._dispatchers:
@@ -251,17 +275,20 @@ class Matcher(Station):
                 for key, pace in paces.items()
                 if key not in before or pace.has_changed(before[key])
             )
-            if changed:
-                self._say(link, notes.Paces(changed))
+            if changed or abs(busy - self._told_busy.get(name, -1.0)) > BUSY_CHANGED:
+                self._say(link, notes.Paces(changed, busy))
                 before.update(dict(changed))
+                self._told_busy[name] = busy
 
     # --- operators ----------------------------------------------------------------------------------
 
     def _asked_by_operator(self, event: ev.Asked) -> None:
+        answers = {}
         if event.request == "leave":
             self.leaving = True
             self._claim()
-        self._work.command(Answered(event.id, {}, {}))
+            answers = {NAME: {"leaving": True}}
+        self._work.command(Answered(event.id, answers, {}))
 
     def has_left(self) -> bool:
         """Whether nobody needs it any more."""
@@ -277,6 +304,7 @@ class Matcher(Station):
             "sets": sizes,
             "matched": self.queues.matched,
             "waiting": len(self.queues),
+            "busy": self.busy,
             "left": self.has_left(),
             "table": self.segments.version if self.segments is not None else 0,
         }

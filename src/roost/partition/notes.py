@@ -74,6 +74,7 @@ class Bounced(Struct, frozen=True, array_like=True, tag="bounced"):
 
 class Paces(Struct, frozen=True, array_like=True, tag="paces"):
     paces: tuple[tuple[SetKey, Pace], ...]
+    busy: float  # the share of its time that it has been, of late
 
 
 class Need(Struct, frozen=True, array_like=True, tag="need"):
