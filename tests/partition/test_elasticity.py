@@ -82,6 +82,15 @@ def test_if_nothing_is_answered_what_waits_counts() -> None:
     assert wishes[-1] == "more"
 
 
+def test_publishers_that_are_stopped_are_saturation_though_nothing_grows() -> None:
+    pulse = Pulse(PATIENCE)
+    for _ in range(3):
+        second(pulse, 0.1)
+    pulse.is_full = True
+    assert second(pulse, 0.1) == "more"
+    assert [second(pulse, 0.1) for _ in range(4)] == ["more", "more", "more", ""]
+
+
 def test_it_wishes_for_fewer_after_lasting_idleness() -> None:
     pulse = Pulse(PATIENCE)
     assert [second(pulse, 0.1, 0.1) for _ in range(3)] == ["", "", "fewer"]

@@ -17,6 +17,9 @@ to fill and whom to ask: what makes an answer complete are promises.
 **Clients that move** to another dispatcher have what they published here arrive everywhere first, and what
 was on the way to them come: see `_hands_over`.
 
+**What is held** has a bound (`held_max`). At it, whoever publishes is read no further, and so not
+acknowledged, until half of it has gone.
+
 **How it fares** it judges each second (`pulse`), and says in its figures what it wishes for: a matcher more,
 or one less. Who provides them looks there (`provisioning`).
 """
@@ -271,6 +274,9 @@ class Dispatcher(Station):
     def from_session(self, session: Session, publication: Publication) -> None:
         self.keep("held", publication.publisher, publication.sequence, value=publication)
         self._ask(self._hold(publication, session))
+        if len(self.holding) >= self.settings.held_max and session.connection is not None:
+            self.pulse.is_full = True
+            self.node.pausing.stop(session.connection)
 
     def _hold(self, publication: Publication, source: Session | None) -> Held:
         point = point_of(publication.event, self._dimensions)
@@ -335,6 +341,8 @@ class Dispatcher(Station):
             if source is not None:
                 here = self._receivers(publication, found.get(me, ()))
                 self.route(source, publication, 0, (), here)
+        if self.node.pausing.stopped and len(self.holding) <= self.settings.held_max // 2:
+            self.node.pausing.go_on()
         self._pass_barriers()
 
     def _anybody(self) -> Session | None:
@@ -504,6 +512,8 @@ class Dispatcher(Station):
         return {
             **super().figures(),
             "held": len(self.holding),
+            "held_max": self.settings.held_max,
+            "stopped": len(self.node.pausing.stopped),
             "unanswerable": len(self.holding.waiting()),
             "table": table.version,
             "matchers": table.matchers(),

@@ -33,6 +33,8 @@ class Pulse:
         self._times: deque[float] = deque(maxlen=patience.watch_s)
         self._spares: deque[str] = deque(maxlen=patience.idle_s)
         self._total_s, self._count = 0.0, 0  # of this second
+        self.is_full = False  # in this second publishers were stopped
+        self._full: deque[bool] = deque(maxlen=patience.watch_s)
         self.last_s = 0.0  # the response time of the last second
         self.wish: Wish = ""
 
@@ -55,9 +57,13 @@ class Pulse:
         self.last_s = self._total_s / self._count if self._count else waits_s
         self._times.append(self.last_s)
         self._total_s, self._count = 0.0, 0
+        # Publishers that are stopped make the response time stop growing.
+        self._full.append(self.is_full)
+        self.is_full = False
         patience, times = self._patience, self._times
         self._spares.append(spare(busy, patience.busy_max))
-        if len(times) == patience.watch_s and is_saturated(times, patience.bearable_s):
+        saturated = any(self._full) or is_saturated(times, patience.bearable_s)
+        if len(times) == patience.watch_s and saturated:
             self.wish = "more"
         elif len(self._spares) == patience.idle_s and all(self._spares):
             self.wish = "fewer"
@@ -69,4 +75,5 @@ class Pulse:
         """The table has changed."""
         self._times.clear()
         self._spares.clear()
+        self._full.clear()
         self.wish = ""

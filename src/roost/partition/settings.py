@@ -34,6 +34,9 @@ class DispatcherSettings(PartitionSettings, frozen=True, kw_only=True):
     stride: int = 0  # of owners, from dimension to dimension; see `segments.owners`
     pull_s: float = 10.0  # a table is pulled from some matcher so often (004 IV.C)
     retry_s: float = 0.2  # an event that nobody could answer for is asked about again
+    # Events that are held before publishers are read no further. What one read has brought by then is held
+    # all the same.
+    held_max: int = 10_000
     # When it wishes for a matcher more, or one less; see `elasticity`.
     watch_s: int = 8  # response times of so many seconds are judged
     bearable_s: float = (
