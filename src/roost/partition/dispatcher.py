@@ -27,6 +27,7 @@ or one less. Who provides them looks there (`provisioning`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -56,7 +57,7 @@ from roost.partition.handover import JOINS, first_table
 from roost.partition.holding import Held, Holding
 from roost.partition.matcher import NAME
 from roost.partition.pulse import Pulse
-from roost.partition.segments import Option, SegmentTable, options, regions_of, spare_options
+from roost.partition.segments import Finder, Option, SegmentTable, regions_of, spare_options
 from roost.partition.settings import DispatcherSettings, parse_dimensions
 from roost.partition.shares import Shares
 from roost.partition.sights import Sights
@@ -107,10 +108,10 @@ class Dispatcher(Station):
         self._handing: dict[str, _HandingOver] = {}  # by session
         self._barriers: list[tuple[str, str, int]] = []  # (who asks, id, up to which event)
         self._kept_back: dict[int, Message] = {}  # between `clear` and `begin`
+        self._asking: dict[str, list[notes.Ask]] = {}  # by matcher, until `handled`
         self._heard: dict[type, Callable[[Link, Any], None]] = {
             notes.Hello: self._hello,
-            notes.Found: self._found,
-            notes.Bounced: self._bounced,
+            notes.Answers: self._answers,
             notes.Paces: lambda link, note: self.sights.report(
                 link.name, note.paces, note.busy, self.now
             ),
@@ -143,6 +144,7 @@ class Dispatcher(Station):
             if table is not None
             else first_table(self._dimensions, self.settings.matcher_names, self.settings.stride)
         )
+        self._finder = Finder(self.steward.table)
         self._needs[self.identity.name] = (self.shares.epoch, self.shares.number)
         for key, value in records.items():
             if key[0] == "needs":
@@ -290,12 +292,13 @@ class Dispatcher(Station):
             self._later()
             return
         link = self.links[option.matcher]
-        request = self.holding.asking(held, option)
+        heard = self.shares.heard(option.matcher)
+        request = self.holding.asking(held, option, heard)
         self.sights.sent(option, self.now)
-        ask = notes.Ask(
-            request, option.key, held.point, held.publication.event.attributes, dict(self._needs)
-        )
-        self._say(link, ask)
+        needs = {**self._needs, self.identity.name: (self.shares.epoch, heard)}
+        attributes = held.publication.event.attributes
+        ask = notes.Ask(request, option.key, held.point, attributes, needs)
+        self._asking.setdefault(option.matcher, []).append(ask)
         lane = link.channel.data
         if held.source is not None and lane.sent - lane.acked >= self.config.link_outbox_max:
             self.node.pausing.block(held.source, link)
@@ -304,7 +307,8 @@ class Dispatcher(Station):
         if any(name not in self._needs for name in self._others):
             return None  # nobody knows what has to be known
         table = self.steward.table
-        for some in (options(table, held.point), spare_options(table, held.point)):
+        for find in (self._finder.options, partial(spare_options, table)):
+            some = find(held.point)
             there = [o for o in some if o not in held.tried and self._is_there(o.matcher)]
             if there:
                 sights = [self.sights.sight(option, self.now) for option in there]
@@ -314,6 +318,22 @@ class Dispatcher(Station):
     def _is_there(self, matcher: str) -> bool:
         link = self.links.get(matcher)
         return link is not None and link.greeted and matcher in self.shares.shares
+
+    def handled(self) -> None:
+        """What came at once is asked about at once."""
+        asking, self._asking = self._asking, {}
+        for matcher, asks in asking.items():
+            link = self.links.get(matcher)
+            if link is not None:  # else they have been given up
+                for part in notes.in_bulk(asks):
+                    self._say(link, notes.Asks(part))
+
+    def _answers(self, link: Link, answers: notes.Answers) -> None:
+        for answer in answers.answers:
+            if isinstance(answer, notes.Found):
+                self._found(link, answer)
+            else:
+                self._bounced(link, answer)
 
     def _found(self, link: Link, found: notes.Found) -> None:  # noqa: ARG002
         held = self.holding.answered(found.request)
@@ -339,7 +359,7 @@ class Dispatcher(Station):
                         self.tell(link, Delivery(publication, part), 1)
             source = held.source if held.source is not None else self._anybody()
             if source is not None:
-                here = self._receivers(publication, found.get(me, ()))
+                here = self._receivers(publication, found.get(me, ()), held.heard)
                 self.route(source, publication, 0, (), here)
         if self.node.pausing.stopped and len(self.holding) <= self.settings.held_max // 2:
             self.node.pausing.go_on()
@@ -350,16 +370,23 @@ class Dispatcher(Station):
         return next(iter(self.sessions.values()), None)
 
     def _receivers(
-        self, publication: Publication, ids: Sequence[str]
-    ) -> dict[Session, tuple[str, ...]]:
-        """The clients of these subscriptions, as far as they are there, and are as the matcher knew them."""
-        found: dict[Session, tuple[str, ...]] = {}
+        self, publication: Publication, ids: Sequence[str], heard: int = -1
+    ) -> dict[Session, Sequence[str]]:
+        """The clients of these subscriptions, as far as they are there.
+
+        A subscription that has changed since the number that the matcher had `heard` of is looked at again.
+        """
+        found: dict[Session, list[str]] = {}
+        entries, is_as_of, event = (
+            self.clientele.subscriptions,
+            self.shares.is_as_of,
+            publication.event,
+        )
         for id_ in ids:
-            entry = self.clientele.subscriptions.get(id_)
-            if entry is not None and entry.interest.matches(publication.event):
-                assert isinstance(entry.hop, Session)
-                found[entry.hop] = (*found.get(entry.hop, ()), id_)
-        return found
+            entry = entries.get(id_)
+            if entry is not None and (is_as_of(id_, heard) or entry.interest.matches(event)):
+                found.setdefault(entry.hop, []).append(id_)  # type: ignore[arg-type]
+        return {session: tuple(its) for session, its in found.items()}
 
     def link_messages(self) -> Listeners:
         return {Delivery: self._delivered}
@@ -386,6 +413,7 @@ class Dispatcher(Station):
     def _adopted(self, table: SegmentTable) -> None:
         self.keep("table", value=notes.encode_table(table))
         self.pulse.begin_anew()
+        self._finder = Finder(table)
         for matcher in list(self.shares.shares):
             self.shares.promise(matcher, regions_of(table, matcher))
         for name in self._others:

@@ -20,7 +20,7 @@ from typing import Final, Literal, TypeAlias
 Wish: TypeAlias = Literal["", "more", "fewer"]
 
 # Of all pairs of seconds, by how many more the later one has to be the slower one, as a share (Kendall's
-# tau). Without growth 8 seconds come to this once in 100 times.
+# tau).
 ORDERED: Final = 0.6
 # Seconds that are added to the response time each second: that much of the rate is too much.
 STEEP: Final = 0.02

@@ -28,6 +28,7 @@ class Held:
         "asked",
         "at",
         "found",
+        "heard",
         "number",
         "point",
         "publication",
@@ -45,7 +46,8 @@ class Held:
         self.point = point
         self.source = source
         self.request = ""
-        self.asked = ""  # the matcher
+        self.asked = ""  # the matcher, ...
+        self.heard = 0  # ... and how much it has heard at least when it answers
         self.tried: dict[Option, None] = {}
         self.found: dict[str, tuple[str, ...]] | None = None
 
@@ -77,11 +79,12 @@ class Holding:
         self._numbers[held.number] = now
         return held
 
-    def asking(self, held: Held, option: Option) -> str:
+    def asking(self, held: Held, option: Option, heard: int) -> str:
         """Somebody is asked: the name of the request, which no other has, in no other life."""
         self._request += 1
         held.request = f"{self._request}@{self.life}"
         held.asked = option.matcher
+        held.heard = heard
         held.tried[option] = None
         self._requests[held.request] = held
         return held.request

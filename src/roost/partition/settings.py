@@ -38,7 +38,7 @@ class DispatcherSettings(PartitionSettings, frozen=True, kw_only=True):
     # all the same.
     held_max: int = 10_000
     # When it wishes for a matcher more, or one less; see `elasticity`.
-    watch_s: int = 8  # response times of so many seconds are judged
+    watch_s: int = 6  # response times of so many seconds are judged
     bearable_s: float = (
         2.0  # a response time that stays above this is too long, though it does not grow
     )
