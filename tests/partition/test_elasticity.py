@@ -171,6 +171,7 @@ def test_a_service_grows_with_its_rate_and_shrinks_again() -> None:
             "best_per_s": 15,
             "steps": 2,
             "step_s": 20,
+            "rest_s": 20,
             "idle_s": 10,
         },
         1,

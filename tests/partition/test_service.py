@@ -165,7 +165,7 @@ def test_it_bears_most_of_what_any_forwarding_could() -> None:
     row = cell({**LOAD, "policy": "drift", "share": 0.85}, 1)
     assert row["bears"]
     assert float(row["held"] or 0) < 60
-    assert float(row["deviation"] or 1) < 0.14
+    assert float(row["load_deviation"] or 1) < 0.14
     assert row["violations"] == 0
 
 
@@ -173,4 +173,4 @@ def test_sizes_alone_leave_some_idle_while_others_are_behind() -> None:
     """004 section III.B.1: what waits is not reflected by the amount of subscriptions."""
     row = cell({**LOAD, "policy": "amount", "share": 0.9}, 1)
     assert not row["bears"]
-    assert float(row["deviation"] or 0) > 0.14
+    assert float(row["load_deviation"] or 0) > 0.14

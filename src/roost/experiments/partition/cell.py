@@ -79,7 +79,7 @@ def simulated_row(parameters: Parameters, seed: int) -> Row:
         "bears": growth < GROWTH,
         "growth": growth,
         "held": held[-1],
-        "deviation": normalised_deviation(busy),
+        "load_deviation": normalised_deviation(busy),
         "delay_ms": 1e3 * world.delays.mean,
         "best": best,
         **{f"busy_{n}": s / fmean(busy) for n, s in enumerate(sorted(busy))},

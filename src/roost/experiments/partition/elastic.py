@@ -13,13 +13,27 @@ SCALES = {
     "small": Scale(
         "small",
         1,
-        {"subscriptions": 400, "best_per_s": 40, "steps": 15, "step_s": 30, "idle_s": 20},
+        {
+            "subscriptions": 400,
+            "best_per_s": 40,
+            "steps": 9,
+            "step_s": 30,
+            "idle_s": 15,
+            "rest_s": 150,
+        },
         "400 subscriptions, steps of 30 s",
     ),
     "paper": Scale(
         "paper",
         3,
-        {"subscriptions": 4_000, "best_per_s": 60, "steps": 15, "step_s": 120, "idle_s": 60},
+        {
+            "subscriptions": 4_000,
+            "best_per_s": 60,
+            "steps": 9,
+            "step_s": 120,
+            "idle_s": 60,
+            "rest_s": 600,
+        },
         "4,000 subscriptions, steps of 2 minutes",
     ),
 }

@@ -65,7 +65,7 @@ def claims(results: Results) -> list[Claim]:
         at_most(
             "004 fig 8",
             "normalised deviation of load at 90 % of the best",
-            at_most_loaded.mean("deviation"),
+            at_most_loaded.mean("load_deviation"),
             0.14,
             "",
             0.14,

@@ -2,7 +2,8 @@
 
 It begins with few matchers, at 60 % of what they bear at best; each step adds 30 % of that. (The paper's
 steps of 500 messages a second do not fit what it says of saturation, 114,000 with 20 matchers.) At the top
-the rate stays for a step, then it falls as it rose. Hosts are there a second after they are asked for.
+the rate stays for a step, then it falls as it rose, and in the end to half of the first rate. Hosts are there
+a second after they are asked for.
 """
 
 from __future__ import annotations
@@ -48,7 +49,12 @@ def ramp_row(parameters: Parameters, seed: int) -> Row:
     like = workload_of(parameters)
     best_per_s, most = float(parameters["best_per_s"]), int(parameters["matchers_max"])
     entry_s = fluid(seed, **like).best / best_per_s
-    phases = stairs(best_per_s, int(parameters["steps"]), float(parameters["step_s"]))
+    phases = stairs(
+        best_per_s,
+        int(parameters["steps"]),
+        float(parameters["step_s"]),
+        float(parameters["rest_s"]),
+    )
     workload = service_workload(
         seed,
         phases=phases,
@@ -84,10 +90,10 @@ def ramp_row(parameters: Parameters, seed: int) -> Row:
     }
 
 
-def stairs(best_per_s: float, steps: int, step_s: float) -> list[Phase]:
-    """Up so many times, and down again."""
+def stairs(best_per_s: float, steps: int, step_s: float, rest_s: float) -> list[Phase]:
+    """Up so many times, and down again; then it rests."""
     up = [Phase(best_per_s * (FIRST_SHARE + STEP_SHARE * n), step_s) for n in range(steps + 1)]
-    return [*up, *up[-2::-1]]
+    return [*up, *up[-2::-1], Phase(best_per_s * FIRST_SHARE / 2, rest_s)]
 
 
 def fall_s(seen: Sequence[Second], added_at: float) -> float:
