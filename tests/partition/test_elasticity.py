@@ -76,6 +76,11 @@ def test_it_wishes_for_more_after_a_while_and_again_after_a_change_only() -> Non
     assert [second(pulse, 0.5 + 0.1 * n) for n in range(4)] == ["", "", "", "more"]
 
 
+def test_what_grows_while_all_matchers_rest_is_not_their_queues() -> None:
+    pulse = Pulse(PATIENCE)
+    assert [second(pulse, 0.1 * n, 0.5) for n in range(5)] == [""] * 5
+
+
 def test_if_nothing_is_answered_what_waits_counts() -> None:
     pulse = Pulse(PATIENCE)
     wishes = [pulse.look(float(waits), {"M0": 1.0}) for waits in range(5)]

@@ -3,7 +3,8 @@
 A dispatcher judges by the time from an event's acceptance to its answer, a mean for each second.
 
     saturated   it keeps growing (IV.B, figure 5: more comes than can be matched, and what waits grows by as
-                much each second); or so much waits that it would take long to be worked off
+                much each second), and some matcher hardly rests; or so much waits that it would take long to
+                be worked off
     idle        matchers rest so much that one of them could go
 
 Growth is told by ranks, not by a line through the points: one second in which much came at once moves the
@@ -24,6 +25,8 @@ Wish: TypeAlias = Literal["", "more", "fewer"]
 ORDERED: Final = 0.6
 # Seconds that are added to the response time each second: that much of the rate is too much.
 STEEP: Final = 0.02
+# While all matchers are busy for less of their time, what grows is not their queues.
+BUSY: Final = 0.7
 # What waits has to be worked off within so long, at the pace of the last seconds.
 RECOVERY_S: Final = 20.0
 
@@ -52,8 +55,9 @@ def is_behind(times_s: Sequence[float], bearable_s: float) -> bool:
     return times_s[-1] > -slope(times_s) * RECOVERY_S
 
 
-def is_saturated(times_s: Sequence[float], bearable_s: float) -> bool:
-    return keeps_growing(times_s) or is_behind(times_s, bearable_s)
+def is_saturated(times_s: Sequence[float], bearable_s: float, busiest: float) -> bool:
+    """By response times, and by what share of its time the busiest matcher is."""
+    return (busiest >= BUSY and keeps_growing(times_s)) or is_behind(times_s, bearable_s)
 
 
 def spare(busy: Mapping[str, float], busy_max: float) -> str:

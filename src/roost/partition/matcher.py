@@ -277,7 +277,7 @@ class Matcher(Station):
 
     @property
     def busy(self) -> float:
-        return max(self._busy_share, self.load.cpu_utilisation if self.load is not None else 0.0)
+        return max(self._busy_share, self.load.input_utilisation if self.load is not None else 0.0)
 
     def _tell_paces(self) -> None:
         self._measure()

@@ -62,7 +62,8 @@ class Pulse:
         self.is_full = False
         patience, times = self._patience, self._times
         self._spares.append(spare(busy, patience.busy_max))
-        saturated = any(self._full) or is_saturated(times, patience.bearable_s)
+        busiest = max(busy.values(), default=0.0)
+        saturated = any(self._full) or is_saturated(times, patience.bearable_s, busiest)
         if len(times) == patience.watch_s and saturated:
             self.wish = "more"
         elif len(self._spares) == patience.idle_s and all(self._spares):

@@ -33,7 +33,9 @@ FIRST_SHARE, STEP_SHARE = 0.6, 0.3
 # A response time above this is that of a service which has more to do than it can.
 SATURATED_S = 2.0
 # After a matcher was added the response time is looked at for so long.
-FALLS_WITHIN_S = 30
+FALLS_WITHIN_S = 30.0
+FALLEN = 0.8
+WISHED_S = 3.0
 POINTS_S = 5
 
 
@@ -97,10 +99,14 @@ def stairs(best_per_s: float, steps: int, step_s: float, rest_s: float) -> list[
 
 
 def fall_s(seen: Sequence[Second], added_at: float) -> float:
-    """From when a matcher was added until the response time is lower than it was then."""
-    then = next((s.response_s for s in seen if s.at >= added_at), 0.0)
-    behind = (s.at for s in seen if s.at > added_at and s.response_s < then)
-    return min(next(behind, added_at + FALLS_WITHIN_S) - added_at, FALLS_WITHIN_S)
+    """From when a matcher was added until the response time is a fifth below its highest since the wish."""
+    highest = 0.0
+    for second in seen:
+        if second.at > added_at and second.response_s <= FALLEN * highest:
+            return second.at - added_at
+        if second.at > added_at - WISHED_S:
+            highest = max(highest, second.response_s)
+    return FALLS_WITHIN_S
 
 
 def longest(flags: Sequence[bool]) -> int:
