@@ -30,6 +30,7 @@ from roost.client.errors import (
 )
 from roost.client.event import DurableEvent, ReceivedEvent, SyncEvent
 from roost.client.outbox import Outbox
+from roost.client.polling import close_queue, open_queue, poll
 from roost.client.publishing import Advertised
 from roost.client.subscription import Subscription
 from roost.client.sync import SyncClient, SyncOutbox, SyncSubscription
@@ -61,6 +62,9 @@ __all__ = [
     "SyncOutbox",
     "SyncSubscription",
     "Tls",
+    "close_queue",
     "connect",
     "connect_sync",
+    "open_queue",
+    "poll",
 ]
