@@ -77,6 +77,9 @@ class Room:
             command = waiting.pop(0)
             if isinstance(command, do.Send) and isinstance(command.parcel, Frame):
                 self.heard.setdefault(command.connection, []).append(command.parcel.message)
+            elif isinstance(command, do.Deliver):
+                for connection, frame in command.frames:
+                    self.heard.setdefault(connection, []).append(frame.message)
             elif isinstance(command, do.Persist):
                 self.store |= command.writes
                 self.store = {k: v for k, v in self.store.items() if v is not None}

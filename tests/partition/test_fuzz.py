@@ -29,7 +29,7 @@ PLANTED = "tests.partition.planted"
     [
         ("ForgetsEarly", 1),
         ("StaleTable", 1),
-        ("ConfirmsEarly", 7),
+        ("ConfirmsEarly", 15),
         ("TakesAnyAnswer", 11),
         ("LetsGoAtOnce", 4),
         ("RepeatsItself", 26),

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from roost.client import connect
+from roost.client.polling import close_queue, open_queue, poll
 from roost.partition.naming import DISPATCHER, MATCHER
 from roost.runtime.config import check_config
 from roost.runtime.server import BrokerServer
@@ -106,6 +107,35 @@ def test_live(tmp_path: Path) -> None:
                 status = service.servers["M0"].status()
                 assert status["matched"] > 0
                 assert service.servers["D0"].status()["held"] == 0
+        finally:
+            for name in list(service.servers):
+                await service.stop(name)
+
+    asyncio.run(play())
+
+
+def test_a_queue_that_is_polled_outlives_its_dispatcher(tmp_path: Path) -> None:
+    """II.B: the subscriber has a handle, and no connection."""
+
+    async def play() -> None:
+        service = Service(tmp_path)
+        for name in NAMES:
+            await service.start(name)
+        try:
+            async with connect(service.url("D0")) as writer, asyncio.timeout(60):
+                handle = await open_queue(service.url("D1"), "x >= 5")
+                for number in range(20):
+                    await writer.publish({"x": number % 10, "n": number})
+                await service.stop("D1")
+                for number in range(20, 40):
+                    await writer.publish({"x": number % 10, "n": number})
+                await service.start("D1")
+                got: list[int] = []
+                while len(got) < 20:
+                    async with poll(handle, most=8) as events:
+                        got += [int(event["n"]) for event in events]
+                assert got == [n for n in range(40) if n % 10 >= 5]
+                await close_queue(handle)
         finally:
             for name in list(service.servers):
                 await service.stop(name)

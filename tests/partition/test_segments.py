@@ -14,6 +14,7 @@ from roost.partition.dimensions import Dimension, footprint_of, ordered_hash, po
 from roost.partition.forwarding import POLICIES, Pace, Sight, choose
 from roost.partition.handover import forget, join_each, join_one, leave, switch
 from roost.partition.segments import (
+    Finder,
     Option,
     Segment,
     SegmentTable,
@@ -165,6 +166,7 @@ def test_the_same_where_much_matches(seed: int) -> None:
         values: list[Value] = [random.randint(0, 9), random.randint(0, 9), "x", "y"]
         event = Event({n: random.choice(values) for n in "abc" if random.random() < 0.8})
         point = point_of(event, dimensions)
+        assert Finder(table).options(point) == options(table, point)
         for option in [*options(table, point), *spare_options(table, point)]:
             regions = [r for r in regions_of(table, option.matcher) if key_of(r) == option.key]
             (mine, *_) = [r for r in regions if in_region(point, r)]

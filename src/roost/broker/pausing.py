@@ -1,8 +1,9 @@
 """A full queue stops those who add to it, and nobody else.
 
 What waits for a neighbour has a bound (`link_outbox_max`). At the bound, whoever publishes for that neighbour
-is read no further, until half of it has gone. A connection may be held up by several neighbours at once. And
-who has more answers waiting than it listens to is held up by itself.
+is read no further, until half of it has gone. A connection may be held up by several neighbours at once. Who
+has more answers waiting than it listens to is held up by itself. And a machine that has to hold what it is
+given until something else has happened may stop whoever gives it more (`stop`, `go_on`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class Pausing:
         self._links = links
         self._bound = bound
         self._paused: dict[int, None] = {}
-        self.held: dict[int, None] = {}  # of these: by itself
+        self.held: dict[int, None] = {}  # of these: by itself, ...
+        self.stopped: dict[int, None] = {}  # ... and by the machine
 
     def block(self, source: Hop, link: Link) -> None:
         """What is for a neighbour is at its bound: read no more data from whoever adds to it.
@@ -51,9 +53,20 @@ class Pausing:
         if self.held.pop(connection, "not") is None:
             self._resume(connection)
 
+    def stop(self, connection: int) -> None:
+        """The machine has no room for what it brings."""
+        self.stopped[connection] = None
+        self._pause(connection)
+
+    def go_on(self) -> None:
+        """The machine has room again."""
+        stopped, self.stopped = self.stopped, {}
+        for connection in stopped:
+            self._resume(connection)
+
     def _resume(self, connection: int) -> None:
         blocked = any(connection in link.blocks for link in self._links.values())
-        if not blocked and connection not in self.held:
+        if not (blocked or connection in self.held or connection in self.stopped):
             del self._paused[connection]
             self._work.command(ResumeReading(connection))
 
@@ -72,6 +85,7 @@ class Pausing:
     def closed(self, connection: int) -> None:
         """It is gone, and with it whatever was held up."""
         self.held.pop(connection, None)
+        self.stopped.pop(connection, None)
         if self._paused.pop(connection, "not") is None:
             for link in self._links.values():
                 link.blocks.pop(connection, None)

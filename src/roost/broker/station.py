@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from roost.broker import events as ev
 from roost.broker.clientele import Clientele
-from roost.broker.commands import Answered, Command, SetTimer, StoreKey
+from roost.broker.commands import Answered, Command, Deliver, SetTimer, StoreKey
 from roost.broker.config import BrokerConfig
 from roost.broker.exchange import parts_of
 from roost.broker.hops import Entry, Link, Session
@@ -168,6 +168,9 @@ class Station:
     def unfinished(self) -> Sequence[str]:
         return ()
 
+    def handled(self) -> None:
+        """All that has come at once has been handled: what was put off until then is due."""
+
     def added(self, link: Link) -> None:
         """A neighbour from now on, there or not."""
 
@@ -223,26 +226,38 @@ class Station:
             lane = link.channel.data
             if lane.sent - lane.acked >= self.config.link_outbox_max:
                 self.node.pausing.block(source, link)
-        for session, ids in matches.items():
-            self._deliver(session, publication, ids, hops)
+        frames = [
+            (session.connection, frame)
+            for session, ids in matches.items()
+            if (frame := self._delivered_to(session, publication, ids, hops)) is not None
+        ]
+        if frames:
+            self._work.command(Deliver(publication, frames))  # type: ignore[arg-type]
         self.traffic.routed += 1
         self.traffic.last_route = (len(links), len(matches))
         if self._listening:
             self._report(source, publication, hops, links, matches)
 
-    def _deliver(
+    def _delivered_to(
         self, session: Session, publication: Publication, ids: Sequence[str], hops: int
-    ) -> None:
+    ) -> Frame | None:
+        """The frame that is to be written now; None if there is none, or it waits for its client."""
         lane, hosted = session.channel.data, self.node.hosted
         is_behind = not session.open or lane.sent - lane.acked >= self.config.session_outbox_max
         if is_behind and not hosted.room(session, publication):
             hosted.overflow(session)
-            return
+            return None
         if session.dropped:
             self.tell(session, Dropped(session.dropped))
             session.drop(0)
-        for part in parts_of(ids, self.config.delivery_ids_bytes_max):
+        *others, last = parts_of(ids, self.config.delivery_ids_bytes_max)
+        for part in others:
             self.tell(session, Delivery(publication, part), hops)
+        frame = lane.push(Delivery(publication, last), hops)
+        if lane.spilled:
+            self.node.flow.spilled(session)
+            return None
+        return frame if session.open else None
 
     def _report(
         self,
@@ -272,6 +287,7 @@ class Station:
             return work.released(event.token)
         work.begin(now)
         self._handlers[type(event)](event)
+        self.handled()
         return work.commit()
 
     # --- neighbours; see `links.Neighbourhood` --------------------------------------------------------

@@ -84,6 +84,16 @@ Examples:
   roost bench balancing --subscriptions 3000 --json
 """
 
+SERVE_EXAMPLES = """\b
+A dispatcher and matchers as processes, with the subscriptions of 004: events a second that matchers match,
+and from a publisher to ten subscribers. The exit code is 1 if any event was lost, doubled or reordered.
+
+\b
+Examples:
+  roost bench serve
+  roost bench serve --matchers 1 --subscriptions 4000 --seconds 2 --json
+"""
+
 MOVES_EXAMPLES = """\b
 Publishers move between the processes of a chain of brokers, while they publish to a subscriber at each.
 The exit code is 1 if any event was lost, doubled or reordered.
@@ -145,6 +155,7 @@ def register(app: typer.Typer) -> None:
     bench.command("pipeline", epilog=PIPELINE_EXAMPLES)(run_pipeline)
     bench.command("relocation", epilog=RELOCATION_EXAMPLES)(run_relocation)
     bench.command("balancing", epilog=BALANCING_EXAMPLES)(run_balancing)
+    bench.command("serve", epilog=SERVE_EXAMPLES)(run_serve)
     app.add_typer(bench, name="bench")
 
 
@@ -383,6 +394,28 @@ def run_balancing(
     publish(result, balancing.table(result), write, quiet=json_)
     if json_:
         print_json(result)
+
+
+def run_serve(
+    matchers: Annotated[int, typer.Option(min=1, help="How many.")] = 2,
+    subscriptions: Annotated[int, typer.Option(min=1, help="How many.")] = SUBSCRIPTIONS,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long each run takes.")] = 5.0,
+    seed: Seed = SEED,
+    json_: Json = False,
+    write: Write = None,
+) -> None:
+    """Measure a live partitioned service: events matched, and delivered, and where the time goes."""
+    from roost.bench import serve
+    from roost.bench.timing import progress
+
+    check_writable(write)
+    with progress() as say:
+        result = serve.run(matchers, subscriptions, seconds, seed, say)
+    publish(result, serve.table(result), write, quiet=json_)
+    if json_:
+        print_json(result)
+    if not serve.is_clean(result):
+        raise typer.Exit(EXIT_VIOLATIONS)
 
 
 def run_pipeline(

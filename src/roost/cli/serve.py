@@ -1,4 +1,7 @@
-"""`roost serve`: a partitioned service on this machine, a process for each dispatcher and matcher."""
+"""`roost serve`: a partitioned service on this machine, a process for each dispatcher and matcher.
+
+`roost provision` adds matchers to it and takes them away, as its dispatchers wish.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,21 @@ Examples:
 """
 
 
+PROVISION_EXAMPLES = """\b
+Runs until the service ends, or you do. A dispatcher is saturated when its response time keeps growing; its
+figures are in `roost status`, and what it has wished for in `roost decisions`.
+
+\b
+Examples:
+  roost provision --max 8
+  roost provision --min 2 --max 4 --state /tmp/service
+"""
+
+
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Adds the commands."""
     app.command("serve", epilog=EXAMPLES)(serve)
+    app.command("provision", epilog=PROVISION_EXAMPLES)(provision)
 
 
 def serve(
@@ -74,3 +89,17 @@ def serve(
         print_json(facts(federation, state))
     else:
         show(federation, state)
+
+
+def provision(
+    most: Annotated[int, typer.Option("--max", metavar="N", help="The most matchers.")],
+    fewest: Annotated[int, typer.Option("--min", metavar="N", help="The fewest.")] = 1,
+    state: StateOption = DEFAULT_STATE,
+) -> None:
+    """Add matchers to a service that runs, and take them away, as its dispatchers wish."""
+    from roost.partition.provisioning import Bounds
+    from roost.runtime.federation import running_federation
+    from roost.runtime.provisioning import provide
+
+    running_federation(Path(state))
+    provide(Path(state), Bounds(matchers_min=fewest, matchers_max=most), typer.echo)

@@ -34,6 +34,7 @@ from roost.client.errors import (
 from roost.client.event import DurableEvent, ReceivedEvent, SyncEvent
 from roost.client.inbox import WhenFull
 from roost.client.outbox import Outbox
+from roost.client.polling import close_queue, open_queue, poll
 from roost.client.publishing import Advertised
 from roost.client.subscription import Subscription
 from roost.client.sync import SyncAdvertised, SyncClient, SyncOutbox, SyncSubscription
@@ -70,6 +71,9 @@ __all__ = [
     "Tls",
     "Unreachable",
     "WhenFull",
+    "close_queue",
     "connect",
     "connect_sync",
+    "open_queue",
+    "poll",
 ]

@@ -16,15 +16,22 @@ to fill and whom to ask: what makes an answer complete are promises.
 
 **Clients that move** to another dispatcher have what they published here arrive everywhere first, and what
 was on the way to them come: see `_hands_over`.
+
+**What is held** has a bound (`held_max`). At it, whoever publishes is read no further, and so not
+acknowledged, until half of it has gone.
+
+**How it fares** it judges each second (`pulse`), and says in its figures what it wishes for: a matcher more,
+or one less. Who provides them looks there (`provisioning`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
-from roost.broker.commands import StoreKey
+from roost.broker.commands import Decision, Record, StoreKey
 from roost.broker.config import BrokerConfig
 from roost.broker.exchange import parts_of
 from roost.broker.hops import Entry, Link, Session
@@ -49,7 +56,8 @@ from roost.partition.forwarding import POLICIES, choose
 from roost.partition.handover import JOINS, first_table
 from roost.partition.holding import Held, Holding
 from roost.partition.matcher import NAME
-from roost.partition.segments import Option, SegmentTable, options, regions_of, spare_options
+from roost.partition.pulse import Pulse
+from roost.partition.segments import Finder, Option, SegmentTable, regions_of, spare_options
 from roost.partition.settings import DispatcherSettings, parse_dimensions
 from roost.partition.shares import Shares
 from roost.partition.sights import Sights
@@ -58,6 +66,8 @@ from roost.partition.steward import Steward
 FLUSH = "flush"
 RETRY = "retry"
 PULL = "pull"
+LOOK = "look"
+LOOK_S = 1.0
 
 
 class Dispatcher(Station):
@@ -85,6 +95,7 @@ class Dispatcher(Station):
         self._others = [name for name in settings.dispatcher_names if name != me]
         self.holding = Holding()
         self.sights = Sights(len(self._others) + 1)
+        self.pulse = Pulse(settings.patience)
         self._policy = POLICIES[settings.policy]
         self._random = Random(me)
         self.steward = Steward(me, self._others, self._adopted)
@@ -97,11 +108,13 @@ class Dispatcher(Station):
         self._handing: dict[str, _HandingOver] = {}  # by session
         self._barriers: list[tuple[str, str, int]] = []  # (who asks, id, up to which event)
         self._kept_back: dict[int, Message] = {}  # between `clear` and `begin`
+        self._asking: dict[str, list[notes.Ask]] = {}  # by matcher, until `handled`
         self._heard: dict[type, Callable[[Link, Any], None]] = {
             notes.Hello: self._hello,
-            notes.Found: self._found,
-            notes.Bounced: self._bounced,
-            notes.Paces: lambda link, note: self.sights.report(link.name, note.paces, self.now),
+            notes.Answers: self._answers,
+            notes.Paces: lambda link, note: self.sights.report(
+                link.name, note.paces, note.busy, self.now
+            ),
             notes.Need: self._need,
             notes.Heard: self._is_heard,
             notes.Known: lambda link, note: self._steward(
@@ -131,6 +144,7 @@ class Dispatcher(Station):
             if table is not None
             else first_table(self._dimensions, self.settings.matcher_names, self.settings.stride)
         )
+        self._finder = Finder(self.steward.table)
         self._needs[self.identity.name] = (self.shares.epoch, self.shares.number)
         for key, value in records.items():
             if key[0] == "needs":
@@ -142,6 +156,7 @@ class Dispatcher(Station):
             elif key[0] == "handing":
                 self._handing[str(key[1])] = _HandingOver(f"{self.shares.epoch}/{key[1]}", value)
         self.set_timer(PULL, self.settings.pull_s * self._random.random())
+        self.set_timer(LOOK, LOOK_S)
         if len(self.holding) or self._handing:
             self._later()
 
@@ -261,10 +276,13 @@ class Dispatcher(Station):
     def from_session(self, session: Session, publication: Publication) -> None:
         self.keep("held", publication.publisher, publication.sequence, value=publication)
         self._ask(self._hold(publication, session))
+        if len(self.holding) >= self.settings.held_max and session.connection is not None:
+            self.pulse.is_full = True
+            self.node.pausing.stop(session.connection)
 
     def _hold(self, publication: Publication, source: Session | None) -> Held:
         point = point_of(publication.event, self._dimensions)
-        return self.holding.hold(publication, point, source)
+        return self.holding.hold(publication, point, source, self.now)
 
     def _ask(self, held: Held) -> None:
         """Ask the best candidate that has not been asked; if there is none, later."""
@@ -274,12 +292,13 @@ class Dispatcher(Station):
             self._later()
             return
         link = self.links[option.matcher]
-        request = self.holding.asking(held, option)
+        heard = self.shares.heard(option.matcher)
+        request = self.holding.asking(held, option, heard)
         self.sights.sent(option, self.now)
-        ask = notes.Ask(
-            request, option.key, held.point, held.publication.event.attributes, dict(self._needs)
-        )
-        self._say(link, ask)
+        needs = {**self._needs, self.identity.name: (self.shares.epoch, heard)}
+        attributes = held.publication.event.attributes
+        ask = notes.Ask(request, option.key, held.point, attributes, needs)
+        self._asking.setdefault(option.matcher, []).append(ask)
         lane = link.channel.data
         if held.source is not None and lane.sent - lane.acked >= self.config.link_outbox_max:
             self.node.pausing.block(held.source, link)
@@ -288,7 +307,8 @@ class Dispatcher(Station):
         if any(name not in self._needs for name in self._others):
             return None  # nobody knows what has to be known
         table = self.steward.table
-        for some in (options(table, held.point), spare_options(table, held.point)):
+        for find in (self._finder.options, partial(spare_options, table)):
+            some = find(held.point)
             there = [o for o in some if o not in held.tried and self._is_there(o.matcher)]
             if there:
                 sights = [self.sights.sight(option, self.now) for option in there]
@@ -298,6 +318,22 @@ class Dispatcher(Station):
     def _is_there(self, matcher: str) -> bool:
         link = self.links.get(matcher)
         return link is not None and link.greeted and matcher in self.shares.shares
+
+    def handled(self) -> None:
+        """What came at once is asked about at once."""
+        asking, self._asking = self._asking, {}
+        for matcher, asks in asking.items():
+            link = self.links.get(matcher)
+            if link is not None:  # else they have been given up
+                for part in notes.in_bulk(asks):
+                    self._say(link, notes.Asks(part))
+
+    def _answers(self, link: Link, answers: notes.Answers) -> None:
+        for answer in answers.answers:
+            if isinstance(answer, notes.Found):
+                self._found(link, answer)
+            else:
+                self._bounced(link, answer)
 
     def _found(self, link: Link, found: notes.Found) -> None:  # noqa: ARG002
         held = self.holding.answered(found.request)
@@ -314,6 +350,7 @@ class Dispatcher(Station):
         me = self.identity.name
         for held in self.holding.released(publisher):
             publication, found = held.publication, held.found or {}
+            self.pulse.answered(self.now - held.at)
             self.keep("held", publication.publisher, publication.sequence, value=None)
             for name, ids in found.items():
                 link = self.links.get(name)
@@ -322,8 +359,10 @@ class Dispatcher(Station):
                         self.tell(link, Delivery(publication, part), 1)
             source = held.source if held.source is not None else self._anybody()
             if source is not None:
-                here = self._receivers(publication, found.get(me, ()))
+                here = self._receivers(publication, found.get(me, ()), held.heard)
                 self.route(source, publication, 0, (), here)
+        if self.node.pausing.stopped and len(self.holding) <= self.settings.held_max // 2:
+            self.node.pausing.go_on()
         self._pass_barriers()
 
     def _anybody(self) -> Session | None:
@@ -331,16 +370,23 @@ class Dispatcher(Station):
         return next(iter(self.sessions.values()), None)
 
     def _receivers(
-        self, publication: Publication, ids: Sequence[str]
-    ) -> dict[Session, tuple[str, ...]]:
-        """The clients of these subscriptions, as far as they are there, and are as the matcher knew them."""
-        found: dict[Session, tuple[str, ...]] = {}
+        self, publication: Publication, ids: Sequence[str], heard: int = -1
+    ) -> dict[Session, Sequence[str]]:
+        """The clients of these subscriptions, as far as they are there.
+
+        A subscription that has changed since the number that the matcher had `heard` of is looked at again.
+        """
+        found: dict[Session, list[str]] = {}
+        entries, is_as_of, event = (
+            self.clientele.subscriptions,
+            self.shares.is_as_of,
+            publication.event,
+        )
         for id_ in ids:
-            entry = self.clientele.subscriptions.get(id_)
-            if entry is not None and entry.interest.matches(publication.event):
-                assert isinstance(entry.hop, Session)
-                found[entry.hop] = (*found.get(entry.hop, ()), id_)
-        return found
+            entry = entries.get(id_)
+            if entry is not None and (is_as_of(id_, heard) or entry.interest.matches(event)):
+                found.setdefault(entry.hop, []).append(id_)  # type: ignore[arg-type]
+        return {session: tuple(its) for session, its in found.items()}
 
     def link_messages(self) -> Listeners:
         return {Delivery: self._delivered}
@@ -366,6 +412,8 @@ class Dispatcher(Station):
 
     def _adopted(self, table: SegmentTable) -> None:
         self.keep("table", value=notes.encode_table(table))
+        self.pulse.begin_anew()
+        self._finder = Finder(table)
         for matcher in list(self.shares.shares):
             self.shares.promise(matcher, regions_of(table, matcher))
         for name in self._others:
@@ -456,6 +504,9 @@ class Dispatcher(Station):
             if there:
                 chosen = there[int(self._random.random() * len(there))]
                 self._say(self.links[chosen], notes.Pull())
+        elif name == LOOK:
+            self.set_timer(LOOK, LOOK_S)
+            self._look()
 
     def _later(self) -> None:
         self.set_timer(RETRY, self.settings.retry_s)
@@ -464,15 +515,40 @@ class Dispatcher(Station):
         for held in self.holding.waiting():
             self._ask(held)
 
+    def _look(self) -> None:
+        """Whether a matcher more, or one less, would do good; a new wish leaves a record."""
+        pulse, before = self.pulse, self.pulse.wish
+        busy = self.sights.busy(self.steward.table.matchers())
+        wish = pulse.look(self.holding.waits_s(self.now), busy)
+        if wish and wish != before:
+            decision = Decision(
+                module=NAME,
+                kind="elasticity",
+                subject=pulse.spare if wish == "fewer" else "",
+                choice=f"{wish} matchers",
+                acted=False,  # it asks
+                evidence={"held": len(self.holding), "busy": busy, "response_s": pulse.times_s},
+                predicted={},
+                cause=f"{self.identity.name}: {LOOK}",
+            )
+            self._work.command(Record(decision))
+
     # --- operators ----------------------------------------------------------------------------------
 
     def figures(self) -> Mapping[str, Any]:
+        table = self.steward.table
         return {
             **super().figures(),
             "held": len(self.holding),
+            "held_max": self.settings.held_max,
+            "stopped": len(self.node.pausing.stopped),
             "unanswerable": len(self.holding.waiting()),
-            "table": self.steward.table.version,
-            "matchers": self.steward.table.matchers(),
+            "table": table.version,
+            "matchers": table.matchers(),
+            "settled": not any(s.heir or s.former for row in table.segments for s in row),
+            "response_s": self.pulse.last_s,
+            "wish": self.pulse.wish,
+            "spare": self.pulse.spare,
         }
 
     def unfinished(self) -> Sequence[str]:

@@ -24,17 +24,30 @@ from roost.partition.segments import Option
 class Held:
     """An event."""
 
-    __slots__ = ("asked", "found", "number", "point", "publication", "request", "source", "tried")
+    __slots__ = (
+        "asked",
+        "at",
+        "found",
+        "heard",
+        "number",
+        "point",
+        "publication",
+        "request",
+        "source",
+        "tried",
+    )
 
     def __init__(
-        self, number: int, publication: Publication, point: Point, source: Session | None
+        self, number: int, at: float, publication: Publication, point: Point, source: Session | None
     ) -> None:
-        self.number = number  # in the order in which they were accepted
+        self.number = number  # in the order in which they were accepted, ...
+        self.at = at  # ... and when
         self.publication = publication
         self.point = point
         self.source = source
         self.request = ""
-        self.asked = ""  # the matcher
+        self.asked = ""  # the matcher, ...
+        self.heard = 0  # ... and how much it has heard at least when it answers
         self.tried: dict[Option, None] = {}
         self.found: dict[str, tuple[str, ...]] | None = None
 
@@ -48,7 +61,7 @@ class Holding:
         self._requests: dict[str, Held] = {}
         self._number = 0
         self._request = 0
-        self._numbers: dict[int, None] = {}  # of all that are held, in order
+        self._numbers: dict[int, float] = {}  # of all that are held, in order, and since when
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -57,18 +70,21 @@ class Holding:
         for queue in self._publishers.values():
             yield from queue
 
-    def hold(self, publication: Publication, point: Point, source: Session | None) -> Held:
+    def hold(
+        self, publication: Publication, point: Point, source: Session | None, now: float
+    ) -> Held:
         self._number += 1
-        held = Held(self._number, publication, point, source)
+        held = Held(self._number, now, publication, point, source)
         self._publishers.setdefault(publication.publisher, deque()).append(held)
-        self._numbers[held.number] = None
+        self._numbers[held.number] = now
         return held
 
-    def asking(self, held: Held, option: Option) -> str:
+    def asking(self, held: Held, option: Option, heard: int) -> str:
         """Somebody is asked: the name of the request, which no other has, in no other life."""
         self._request += 1
         held.request = f"{self._request}@{self.life}"
         held.asked = option.matcher
+        held.heard = heard
         held.tried[option] = None
         self._requests[held.request] = held
         return held.request
@@ -103,8 +119,9 @@ class Holding:
                 del self._publishers[publisher]
             yield held
 
-    def has(self, publisher: str) -> bool:
-        return publisher in self._publishers
+    def waits_s(self, now: float) -> float:
+        """How long the one that has been held longest has."""
+        return now - next(iter(self._numbers.values()), now)
 
     @property
     def newest(self) -> int:

@@ -41,6 +41,9 @@ from roost.partition.wards import Wards
 NAME = "partition"
 TICK = "tick"
 MATCHED = "matched"
+# How much the last second counts in how busy it is, and by how much that has to differ to be told.
+BUSY_WEIGHT = 0.3
+BUSY_CHANGED = 0.05
 
 
 class Matcher(Station):
@@ -62,7 +65,13 @@ class Matcher(Station):
         self.segments: SegmentTable | None = None
         self.leaving = False
         self._busy = False
-        self._told: dict[str, dict[SetKey, Pace]] = {}  # dispatcher -> what it was last told
+        self._told: dict[str, dict[SetKey, Pace]] = {}  # dispatcher -> what it was last told, ...
+        self._told_busy: dict[str, float] = {}
+        self._measured: tuple[float, float] = (
+            0.0,
+            0.0,
+        )  # when, and how long it had been busy by then
+        self._busy_share = 0.0
         self._life = ""
         self._lives: dict[str, str] = {}  # what each dispatcher knows it by
         self._begun = 0
@@ -71,7 +80,7 @@ class Matcher(Station):
         self._handlers[ev.Asked] = self._asked_by_operator
         self._heard: dict[type, Callable[[Link, Any], None]] = {
             notes.Fill: self._fill,
-            notes.Ask: self._ask,
+            notes.Asks: self._asks,
             notes.Tables: lambda _, note: self._adopt(note.table),
             notes.Pull: lambda link, _: self._show(link),
             Digest: self._digest,
@@ -92,6 +101,7 @@ class Matcher(Station):
         if link.name in self._dispatchers:
             self._say(link, notes.Hello(self._lives.setdefault(link.name, self._life)))
             self._told.pop(link.name, None)
+            self._told_busy.pop(link.name, None)
 
     def begun(self, link: Link) -> None:
         if (
@@ -123,41 +133,60 @@ class Matcher(Station):
             if fill.promised is not None:
                 self._claim()
 
-    def _ask(self, link: Link, ask: notes.Ask) -> None:
-        self.queues.put(Waiting(link.name, ask, self.now))
+    def _asks(self, link: Link, asks: notes.Asks) -> None:
+        for ask in asks.asks:
+            self._ask(link, ask)
         if not self._busy:
             self._begin()
 
+    def _ask(self, link: Link, ask: notes.Ask) -> None:
+        self.queues.put(Waiting(link.name, ask, self.now))
+
     def _begin(self) -> None:
-        """Match the next one; in the laboratory that takes time."""
+        """Match those that take no time, together, up to one that does: in the laboratory."""
+        done = []
         while (waiting := self.queues.next()) is not None:
             took_s = self._cost(waiting)
             if took_s > 0.0:
                 self._busy = True
                 self._took_s = took_s
                 self.set_timer(MATCHED, took_s)
-                return
-            self._answer(took_s)
+                break
+            done.append(self._done(0.0))
+        self._answer(done)
 
     def _cost(self, waiting: Waiting) -> float:
         settings = self.settings
         cost: float = settings.message_s + settings.entry_s * self.wards.size(waiting.ask.key)
         return cost
 
-    def _answer(self, took_s: float) -> None:
+    def _done(self, took_s: float) -> Waiting:
         entries = self.wards.size(self.queues.next().ask.key)  # type: ignore[union-attr]
-        waiting = self.queues.done(entries, took_s)
-        link = self.links.get(waiting.dispatcher)
-        if link is None:
-            return
-        ask = waiting.ask
-        objection = self.wards.objection_to(ask)
-        if objection:
-            self._say(link, notes.Bounced(ask.request, objection))
-        else:
-            self.traffic.routed += 1
-            matches = self.wards.match(ask.key, Event.trusted(ask.attributes))
-            self._say(link, notes.Found(ask.request, matches))
+        return self.queues.done(entries, took_s)
+
+    def _answer(self, some: Sequence[Waiting]) -> None:
+        """All of these, those of one set together."""
+        answers: dict[str, list[notes.Found | notes.Bounced]] = {}
+        by_set: dict[SetKey, list[Waiting]] = {}
+        for waiting in some:
+            ask = waiting.ask
+            objection = self.wards.objection_to(ask)
+            if objection:
+                bounced = notes.Bounced(ask.request, objection)
+                answers.setdefault(waiting.dispatcher, []).append(bounced)
+            else:
+                by_set.setdefault(ask.key, []).append(waiting)
+        for key, asked in by_set.items():
+            events = [Event.trusted(waiting.ask.attributes) for waiting in asked]
+            for waiting, matches in zip(asked, self.wards.match(key, events), strict=True):
+                found = notes.Found(waiting.ask.request, matches)
+                answers.setdefault(waiting.dispatcher, []).append(found)
+            self.traffic.routed += len(asked)
+        for name, said in answers.items():
+            link = self.links.get(name)
+            if link is not None:
+                for part in notes.in_bulk(said):
+                    self._say(link, notes.Answers(part))
 
     # --- its place in the table -----------------------------------------------------------------------
 
@@ -207,7 +236,7 @@ class Matcher(Station):
     def timer(self, name: str) -> None:
         if name == MATCHED:
             self._busy = False
-            self._answer(self._took_s)
+            self._answer([self._done(self._took_s)])
             self._begin()
         elif name == TICK:
             self.set_timer(TICK, self.settings.gossip_s * (0.9 + 0.2 * self._random.random()))
@@ -238,7 +267,21 @@ class Matcher(Station):
         elif stamp < tuple(digest.stamp):
             self._say(link, notes.Pull())
 
+    def _measure(self) -> None:
+        """How busy it is: in the laboratory by its own account, live by the driver's."""
+        then, was_s = self._measured
+        if self.now > then:
+            share = (self.queues.busy_s - was_s) / (self.now - then)
+            self._busy_share += BUSY_WEIGHT * (share - self._busy_share)
+        self._measured = (self.now, self.queues.busy_s)
+
+    @property
+    def busy(self) -> float:
+        return max(self._busy_share, self.load.input_utilisation if self.load is not None else 0.0)
+
     def _tell_paces(self) -> None:
+        self._measure()
+        busy = self.busy
         sizes = {key: len(index) for key, index in self.wards.sets.items()}
         paces = self.queues.paces(sizes, self.now)
         for name in self._dispatchers:
@@ -251,17 +294,20 @@ class Matcher(Station):
                 for key, pace in paces.items()
                 if key not in before or pace.has_changed(before[key])
             )
-            if changed:
-                self._say(link, notes.Paces(changed))
+            if changed or abs(busy - self._told_busy.get(name, -1.0)) > BUSY_CHANGED:
+                self._say(link, notes.Paces(changed, busy))
                 before.update(dict(changed))
+                self._told_busy[name] = busy
 
     # --- operators ----------------------------------------------------------------------------------
 
     def _asked_by_operator(self, event: ev.Asked) -> None:
+        answers = {}
         if event.request == "leave":
             self.leaving = True
             self._claim()
-        self._work.command(Answered(event.id, {}, {}))
+            answers = {NAME: {"leaving": True}}
+        self._work.command(Answered(event.id, answers, {}))
 
     def has_left(self) -> bool:
         """Whether nobody needs it any more."""
@@ -277,6 +323,7 @@ class Matcher(Station):
             "sets": sizes,
             "matched": self.queues.matched,
             "waiting": len(self.queues),
+            "busy": self.busy,
             "left": self.has_left(),
             "table": self.segments.version if self.segments is not None else 0,
         }

@@ -4,9 +4,8 @@ Every note is one of these structures, as MessagePack. D is a dispatcher, M a ma
 
     Hello     M -> D   I begin, and know nothing: fill me
     Fill      D -> M   subscriptions of my clients, or their end; what I promise to tell you of from now on
-    Ask       D -> M   which subscriptions does this event match?
-    Found     M -> D   these
-    Bounced   M -> D   I can't say: ask somebody else
+    Asks      D -> M   which subscriptions does each of these events match?
+    Answers   M -> D   of each: these (Found), or I can't say, ask somebody else (Bounced)
     Paces     M -> D   how busy my queues are
     Need      D -> D   who matches an event has to have heard this much of me
     Heard     D -> D   I know
@@ -24,7 +23,8 @@ Every note is one of these structures, as MessagePack. D is a dispatcher, M a ma
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -54,7 +54,7 @@ class Fill(Struct, frozen=True, array_like=True, tag="fill"):
     dimensions: tuple[Dimension, ...] = ()
 
 
-class Ask(Struct, frozen=True, array_like=True, tag="ask"):
+class Ask(Struct, frozen=True, array_like=True):
     request: str
     key: SetKey
     point: Point
@@ -72,8 +72,17 @@ class Bounced(Struct, frozen=True, array_like=True, tag="bounced"):
     reason: str
 
 
+class Asks(Struct, frozen=True, array_like=True, tag="asks"):
+    asks: tuple[Ask, ...]
+
+
+class Answers(Struct, frozen=True, array_like=True, tag="answers"):
+    answers: tuple[Found | Bounced, ...]
+
+
 class Paces(Struct, frozen=True, array_like=True, tag="paces"):
     paces: tuple[tuple[SetKey, Pace], ...]
+    busy: float  # the share of its time that it has been, of late
 
 
 class Need(Struct, frozen=True, array_like=True, tag="need"):
@@ -125,9 +134,8 @@ class Passed(Struct, frozen=True, array_like=True, tag="passed"):
 Said: TypeAlias = (
     Hello
     | Fill
-    | Ask
-    | Found
-    | Bounced
+    | Asks
+    | Answers
     | Paces
     | Need
     | Heard
@@ -144,9 +152,27 @@ Said: TypeAlias = (
 )
 
 # These travel with data, so that they keep their order with what they speak of.
-BEHIND = (Ask, Found, Bounced, Barrier, Passed)
+BEHIND = (Asks, Answers, Barrier, Passed)
+
+# Questions and answers go many in a note, but no more than fit: a frame has a bound.
+BULK_BYTES = 100_000
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Said).decode
 encode_table = msgspec.msgpack.Encoder().encode
 decode_table = msgspec.msgpack.Decoder(SegmentTable).decode
+
+
+def in_bulk(items: Sequence[Ask] | Sequence[Found | Bounced]) -> Iterator[tuple[Any, ...]]:
+    """Parts that fit a note each, encoded: they stand in a note as what they say."""
+    part: list[msgspec.Raw] = []
+    size = 0
+    for item in items:
+        body = encode(item)
+        if part and size + len(body) > BULK_BYTES:
+            yield tuple(part)
+            part, size = [], 0
+        part.append(msgspec.Raw(body))
+        size += len(body)
+    if part:
+        yield tuple(part)

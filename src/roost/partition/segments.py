@@ -229,6 +229,28 @@ def options(table: SegmentTable, point: Point) -> list[Option]:
     return list(found)
 
 
+class Finder:
+    """`options` of one table, prepared: it is asked for every event."""
+
+    def __init__(self, table: SegmentTable) -> None:
+        self._rows = [
+            (
+                [segment.start for segment in row],
+                [Option(segment.owner, (dimension,)) for segment in row],
+            )
+            for dimension, row in enumerate(table.segments)
+        ]
+
+    def options(self, point: Point) -> list[Option]:
+        found: list[Option] = []
+        for (starts, owners), coordinate in zip(self._rows, point, strict=True):
+            if coordinate is None:
+                found += dict.fromkeys(owners)
+            else:
+                found.append(owners[bisect_right(starts, coordinate) - 1])
+        return found
+
+
 def spare_options(table: SegmentTable, point: Point) -> list[Option]:
     """Whom to ask when no candidate answers: who had a segment, then the replicas of a box."""
     found: dict[Option, None] = {}

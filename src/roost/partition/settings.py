@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from roost.errors import UserError
 from roost.partition.dimensions import Dimension
+from roost.partition.pulse import Patience
 
 
 class PartitionSettings(Struct, frozen=True, kw_only=True):
@@ -33,10 +34,29 @@ class DispatcherSettings(PartitionSettings, frozen=True, kw_only=True):
     stride: int = 0  # of owners, from dimension to dimension; see `segments.owners`
     pull_s: float = 10.0  # a table is pulled from some matcher so often (004 IV.C)
     retry_s: float = 0.2  # an event that nobody could answer for is asked about again
+    # Events that are held before publishers are read no further. What one read has brought by then is held
+    # all the same.
+    held_max: int = 10_000
+    # When it wishes for a matcher more, or one less; see `elasticity`.
+    watch_s: int = 6  # response times of so many seconds are judged
+    bearable_s: float = (
+        2.0  # a response time that stays above this is too long, though it does not grow
+    )
+    idle_s: int = 60  # one could have been spared all that time: not for an ebb of a minute
+    busy_max: float = 0.6  # of its time a matcher may be busy, when one has gone
 
     @property
     def matcher_names(self) -> list[str]:
         return [name for name in self.matchers.split(",") if name]
+
+    @property
+    def patience(self) -> Patience:
+        return Patience(
+            watch_s=self.watch_s,
+            bearable_s=self.bearable_s,
+            idle_s=self.idle_s,
+            busy_max=self.busy_max,
+        )
 
 
 class MatcherSettings(PartitionSettings, frozen=True, kw_only=True):

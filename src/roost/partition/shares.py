@@ -43,6 +43,7 @@ class Shares:
         self._texts: dict[str, str] = {}
         self._footprints: dict[str, Footprint] = {}
         self._changed: dict[str, None] = {}  # ids that matchers have not been told of
+        self._changed_at: dict[str, int] = {}  # the number of the last change of each
 
     def add(self, id_: str, interest: Interest) -> None:
         self._texts[id_] = str(interest)
@@ -52,10 +53,20 @@ class Shares:
     def remove(self, id_: str) -> None:
         del self._texts[id_], self._footprints[id_]
         self._change(id_)
+        del self._changed_at[id_]
 
     def _change(self, id_: str) -> None:
         self.number += 1
         self._changed[id_] = None
+        self._changed_at[id_] = self.number
+
+    def is_as_of(self, id_: str, number: int) -> bool:
+        """Whether it has not changed since that number."""
+        return self._changed_at.get(id_, number + 1) <= number
+
+    def heard(self, matcher: str) -> int:
+        """The number of the last change that a matcher has been told of."""
+        return self.shares[matcher].number
 
     # --- telling --------------------------------------------------------------------------------------
 

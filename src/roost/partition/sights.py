@@ -20,8 +20,12 @@ class Sights:
         self._work: dict[
             str, tuple[float, float]
         ] = {}  # matcher -> what waits there, and as of when
+        self._busy: dict[str, float] = {}
 
-    def report(self, matcher: str, paces: Iterable[tuple[SetKey, Pace]], now: float) -> None:
+    def report(
+        self, matcher: str, paces: Iterable[tuple[SetKey, Pace]], busy: float, now: float
+    ) -> None:
+        self._busy[matcher] = busy
         for key, pace in paces:
             self._paces[Option(matcher, tuple(key))] = (pace, now)
         waits = [pace for option, (pace, _) in self._paces.items() if option.matcher == matcher]
@@ -42,6 +46,11 @@ class Sights:
         for option in [o for o in self._paces if o.matcher == matcher]:
             del self._paces[option]
         self._work.pop(matcher, None)
+        self._busy.pop(matcher, None)
+
+    def busy(self, matchers: Iterable[str]) -> dict[str, float]:
+        """The share of its time that each is; of whom nothing has been heard is taken to have no rest."""
+        return {name: self._busy.get(name, 1.0) for name in matchers}
 
     def sight(self, option: Option, now: float) -> Sight:
         known = self._paces.get(option)

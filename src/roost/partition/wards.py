@@ -14,10 +14,12 @@ first promise of the new one: then that replaces it at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from roost.language import Event, Subscription, parse_subscription
 from roost.matching import Index
 from roost.partition.dimensions import Dimension, Footprint, Point, footprint_of
+from roost.partition.names import Names
 from roost.partition.notes import Ask, Fill, Mark
 from roost.partition.segments import Region, SetKey, in_region, key_of, overlaps_region
 
@@ -44,13 +46,19 @@ class Ward:
         self.number = 0
         self.dimensions: tuple[Dimension, ...] = ()
         self.promised: tuple[Region, ...] | None = None  # None: not yet
+        self._regions: dict[SetKey, list[Region]] = {}  # the same, by set
         self.kept: dict[str, Kept] = {}
+
+    def promise(self, promised: tuple[Region, ...], dimensions: Sequence[Dimension]) -> None:
+        self.promised = promised
+        self.dimensions = tuple(dimensions)
+        self._regions = {}
+        for region in promised:
+            self._regions.setdefault(key_of(region), []).append(region)
 
     def covers(self, key: SetKey, point: Point) -> bool:
         """Whether all that can match an event there is in this set."""
-        return any(
-            key_of(region) == key and in_region(point, region) for region in self.promised or ()
-        )
+        return any(in_region(point, region) for region in self._regions.get(key, ()))
 
 
 class Wards:
@@ -61,7 +69,7 @@ class Wards:
         self._coming: dict[str, Ward] = {}  # epochs without a promise
         self.sets: dict[SetKey, Index] = {}
         self.entries: dict[int, Kept] = {}
-        self._next_handle = 0
+        self._names = Names()
 
     def size(self, key: SetKey) -> int:
         return len(self.sets[key]) if key in self.sets else 0
@@ -92,8 +100,7 @@ class Wards:
         return coming
 
     def _add(self, dispatcher: str, ward: Ward, id_: str, text: str) -> None:
-        kept = Kept(dispatcher, id_, self._next_handle, parse_subscription(text))
-        self._next_handle += 1
+        kept = Kept(dispatcher, id_, self._names.add(dispatcher, id_), parse_subscription(text))
         ward.kept[id_] = self.entries[kept.handle] = kept
         if ward.promised is not None:
             self._place(ward, kept)
@@ -110,8 +117,7 @@ class Wards:
             if dispatcher in self.wards:
                 self._clear(self.wards[dispatcher])
             self.wards[dispatcher] = ward
-        ward.promised = promised
-        ward.dimensions = tuple(dimensions)
+        ward.promise(promised, dimensions)
         for kept in list(ward.kept.values()):
             self._place(ward, kept)
             if not kept.keys:
@@ -136,6 +142,7 @@ class Wards:
             for key in kept.keys:
                 self.sets[key].remove(kept.handle)
             del self.entries[kept.handle]
+            self._names.remove(kept.handle)
 
     def forget(self, dispatcher: str) -> None:
         """It will tell all anew, and until then nothing is known of it."""
@@ -165,14 +172,15 @@ class Wards:
         epoch, number = mark
         return ward.epoch == epoch and ward.number >= number
 
-    def match(self, key: SetKey, event: Event) -> dict[str, tuple[str, ...]]:
-        """The subscriptions of one set that an event matches, by dispatcher."""
+    def match(self, key: SetKey, events: Sequence[Event]) -> list[dict[str, tuple[str, ...]]]:
+        """The subscriptions of one set that each of these events matches, by dispatcher."""
         index = self.sets.get(key)
-        found: dict[str, list[str]] = {}
-        for handle in index.match(event).tolist() if index is not None else ():
-            kept = self.entries[handle]
-            found.setdefault(kept.dispatcher, []).append(kept.id)
-        return {dispatcher: tuple(ids) for dispatcher, ids in sorted(found.items())}
+        if index is None:
+            return [{} for _ in events]
+        if len(events) == 1:
+            return [self._names.of(index.match(events[0]))]
+        offsets, handles = index.match_batch(events)
+        return [self._names.of(handles[a:b]) for a, b in pairwise(offsets.tolist())]
 
     def is_filled(self, regions: Iterable[Region], dispatchers: Iterable[str]) -> bool:
         """Whether all of these have promised all of those."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -29,25 +30,31 @@ LOOK_EVERY_S = 0.1
 Say = Callable[[str], None]
 
 
-def join(state: Path, name: str, neighbour: str) -> folder.Member:
-    """Start a broker more, linked to one that there is; when it is, return."""
+def join(state: Path, name: str, *neighbours: str) -> folder.Member:
+    """Start one more, like the last of its neighbours; when it is linked with all, return."""
     with folder.locked(state):
         there = folder.running_federation(state)
         known = {member.name: member for member in there.members}
         if name in known:
             raise UserError(f"there is a broker {name!r} already; expected another name")
-        if neighbour not in known:
-            raise UserError(f"there is no broker {neighbour!r}; expected {' or '.join(known)}")
+        for neighbour in neighbours:
+            if neighbour not in known:
+                raise UserError(f"there is no broker {neighbour!r}; expected {' or '.join(known)}")
         new = folder.planned_member(name, len(there.members))
+        links = tuple((neighbour, name) for neighbour in neighbours)
         there = msgspec.structs.replace(
-            there, members=(*there.members, new), links=(*there.links, (neighbour, name))
+            there, members=(*there.members, new), links=(*there.links, *links)
         )
-        folder.write_config(state, there, new, like=known[neighbour])
-        ask(known[neighbour].admin_url, "/links/add", {"broker": name})
+        folder.write_config(state, there, new, like=known[neighbours[-1]])
+        told: list[str] = []
         try:
+            for neighbour in neighbours:
+                ask(known[neighbour].admin_url, "/links/add", {"broker": name})
+                told.append(neighbour)
             return folder.start_member(state, there, new)
         except BaseException:
-            ask(known[neighbour].admin_url, "/links/remove", {"broker": name})
+            for neighbour in told:
+                ask(known[neighbour].admin_url, "/links/remove", {"broker": name})
             raise
 
 
@@ -61,12 +68,31 @@ def leave(state: Path, name: str, say: Say) -> None:
         leaving = known[name]
         if len(known) > 1:
             empty(leaving.admin_url, {n: m.admin_url for n, m in known.items()}, say)
-        assert leaving.process is not None
-        processes.end([leaving.process], folder.END_S)
-        members = tuple(member for member in there.members if member.name != name)
-        links = tuple(link for link in there.links if name not in link)
-        folder.write_record(state, msgspec.structs.replace(there, members=members, links=links))
+        _gone(state, there, leaving)
         say(f"{name} has left")
+
+
+def _gone(state: Path, there: folder.Federation, leaving: folder.Member) -> None:
+    """Nobody needs it any more: its process ends, and the folder knows it no longer."""
+    assert leaving.process is not None
+    processes.end([leaving.process], folder.END_S)
+    members = tuple(member for member in there.members if member.name != leaving.name)
+    links = tuple(link for link in there.links if leaving.name not in link)
+    folder.write_record(state, msgspec.structs.replace(there, members=members, links=links))
+
+
+def unlink(state: Path, name: str) -> None:
+    """End the process of one that none of its neighbours needs any more; they are told."""
+    with folder.locked(state):
+        there = folder.running_federation(state)
+        (leaving,) = (member for member in there.members if member.name == name)
+        running = [member for member in there.running() if member.name != name]
+        linked = {n for link in there.links if name in link for n in link}
+        for other in running:
+            if other.name in linked:
+                left = partial(link_left, other.admin_url, name, NO_ACCESS)
+                wait(left, f"{name} is still a neighbour of {other.name}")
+        _gone(state, there, leaving)
 
 
 def empty(url: str, urls: Mapping[str, str], say: Say, access: Access = NO_ACCESS) -> None:

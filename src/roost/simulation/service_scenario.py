@@ -66,7 +66,7 @@ class ServiceScenario(Script):
         words = (
             f"dispatchers={','.join(self._dispatchers)} dimensions={','.join(dimensions)}"
             f" matchers={','.join(self._matchers)} policy={policy} join={r.choice(['each', 'one'])}"
-            f" stride={r.choice([0, 0, 1])}"
+            f" stride={r.choice([0, 0, 1])} held_max={self._held_max()}"
         )
         for name in self._dispatchers:
             self._machine(0.0, name, f"{self._types[0]} {words}")
@@ -81,6 +81,10 @@ class ServiceScenario(Script):
         for _ in range(r.randint(2, 12)):
             self._add_subscriber(self._soon(1.0))
         self._now += 1.0 + SETTLE_S
+
+    def _held_max(self) -> int:
+        """Drawn apart: seeds that have found something stay what they were."""
+        return random.Random(f"held_max {self.seed}").choice([2, 20, 10_000])
 
     def _matcher(self) -> str:
         return f"{self._types[1]} dispatchers={','.join(self._dispatchers)} {self._cost}".strip()

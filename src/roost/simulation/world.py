@@ -108,8 +108,12 @@ class World:
         self._parties: dict[str, Party] = {}
         self._cut_off: frozenset[str] = frozenset()  # brokers on the far side of a partition
         for statement in workload:
-            self.clock.at(statement.at, self._do, statement)
+            self.plan(statement)
         self.clock.after(settings.load_period_s, self._sample)
+
+    def plan(self, statement: st.Statement) -> None:
+        """Have a statement carried out when its time comes."""
+        self.clock.at(statement.at, self._do, statement)
 
     def run(self, until: float) -> None:
         """Let time pass."""

@@ -1,6 +1,11 @@
-"""The evaluation of 004 (the partitioned service): what it bears, and which policy reaches how much of it."""
+"""The evaluation of 004 (the partitioned service): what it bears, which policy reaches how much, how evenly
+matchers are loaded, and how it takes other workloads, rising rates and crashes."""
 
+from roost.experiments.partition.balance import BALANCE
+from roost.experiments.partition.elastic import ELASTIC
+from roost.experiments.partition.faults import FAULTS
 from roost.experiments.partition.policies import POLICIES
 from roost.experiments.partition.scale import SCALE
+from roost.experiments.partition.workloads import WORKLOADS
 
-EXPERIMENTS = (SCALE, POLICIES)
+EXPERIMENTS = (SCALE, POLICIES, BALANCE, ELASTIC, FAULTS, WORKLOADS)

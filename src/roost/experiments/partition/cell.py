@@ -5,15 +5,19 @@
 
 `fluid` works out at how many messages a second each way of forwarding saturates, in units in which a
 subscription takes a second. `simulated` runs the machines at a *share* of what the best division would
-bear, and looks whether the events that are held keep growing (IV.B: that is saturation).
+bear, and looks whether the events that are held keep growing (IV.B: that is saturation). `ramp` and
+`crashes` are modules of their own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from statistics import fmean
-from typing import cast
 
-from roost.experiments.partition.setup import BEGIN_S, fluid, service_workload
+from roost.experiments.partition.crashes import crashes_row
+from roost.experiments.partition.lab import machines, workload_of
+from roost.experiments.partition.ramp import ramp_row
+from roost.experiments.partition.setup import BEGIN_S, Phase, fluid, service_workload
 from roost.partition.dispatcher import Dispatcher
 from roost.partition.fluid import normalised_deviation
 from roost.partition.matcher import Matcher
@@ -26,23 +30,15 @@ GROWTH = 0.03
 
 def cell(parameters: Parameters, seed: int) -> Row:
     """One fluid, or one run."""
-    return (
-        fluid_row(parameters, seed)
-        if parameters["what"] == "fluid"
-        else simulated_row(parameters, seed)
-    )
+    return ROWS[str(parameters["what"])](parameters, seed)
 
 
 def fluid_row(parameters: Parameters, seed: int) -> Row:
     found = fluid(
         seed,
-        matchers=int(parameters["matchers"]),
-        subscriptions=int(parameters["subscriptions"]),
-        dimensions=int(parameters.get("dimensions", 4)),
-        deviation=float(parameters.get("deviation", 250)),
-        adverse=int(parameters.get("adverse", 0)),
         exponent=float(parameters.get("exponent", 1)),
         stride=int(parameters.get("stride", 0)),
+        **workload_of(parameters),
     )
     return {
         "best": found.best,
@@ -59,34 +55,34 @@ def fluid_row(parameters: Parameters, seed: int) -> Row:
 
 
 def simulated_row(parameters: Parameters, seed: int) -> Row:
-    matchers, subscriptions = int(parameters["matchers"]), int(parameters["subscriptions"])
-    best_per_s, lasts_s = float(parameters["best_per_s"]), float(parameters["lasts_s"])
+    best_per_s, lasts_s = float(parameters["best_per_s"]), int(parameters["lasts_s"])
     rate_per_s = best_per_s * float(parameters["share"])
-    best = fluid(seed, matchers=matchers, subscriptions=subscriptions).best
+    like = workload_of(parameters)
+    best = fluid(seed, **like).best
     workload = service_workload(
         seed,
-        policy=str(parameters["policy"]),
-        matchers=matchers,
-        subscriptions=subscriptions,
-        rate_per_s=rate_per_s,
+        phases=[Phase(rate_per_s, lasts_s)],
         entry_s=best / best_per_s,
-        lasts_s=lasts_s,
+        words=f"policy={parameters['policy']}",
+        **like,
     )
     world = World(workload.settings, workload.statements)
     held = []
-    for second in range(1, int(lasts_s) + 1):
+    for second in range(1, lasts_s + 1):
         world.run(BEGIN_S + second)
-        held.append(sum(len(_dispatcher(world, name).holding) for name in ("D0", "D1")))
+        held.append(sum(len(each.holding) for each in machines(world, Dispatcher).values()))
     third = len(held) // 3
     growth = (fmean(held[-third:]) - fmean(held[third:-third])) / third / rate_per_s
-    busy = [_matcher(world, f"M{number}").queues.busy_s for number in range(matchers)]
+    busy = [each.queues.busy_s for each in machines(world, Matcher).values()]
     oracle = world.oracle
     return {
         "bears": growth < GROWTH,
         "growth": growth,
         "held": held[-1],
-        "deviation": normalised_deviation(busy),
+        "load_deviation": normalised_deviation(busy),
         "delay_ms": 1e3 * world.delays.mean,
+        "best": best,
+        **{f"busy_{n}": s / fmean(busy) for n, s in enumerate(sorted(busy))},
         "delivered": oracle.delivered,
         # What is lost can't be judged of a run that ends in the middle: `roost sim fuzz` does that.
         "doubled": oracle.doubled,
@@ -96,13 +92,9 @@ def simulated_row(parameters: Parameters, seed: int) -> Row:
     }
 
 
-def _dispatcher(world: World, name: str) -> Dispatcher:
-    life = world.hosts[name].life
-    assert life is not None
-    return cast(Dispatcher, life.machine)
-
-
-def _matcher(world: World, name: str) -> Matcher:
-    life = world.hosts[name].life
-    assert life is not None
-    return cast(Matcher, life.machine)
+ROWS: Mapping[str, Callable[[Parameters, int], Row]] = {
+    "fluid": fluid_row,
+    "simulated": simulated_row,
+    "ramp": ramp_row,
+    "crashes": crashes_row,
+}
