@@ -43,9 +43,13 @@ if TYPE_CHECKING:
     from roost.client import SyncOutbox as SyncOutbox
     from roost.client import SyncSubscription as SyncSubscription
     from roost.client import Tls as Tls
+    from roost.client import Unreachable as Unreachable
     from roost.client import WhenFull as WhenFull
+    from roost.client import close_queue as close_queue
     from roost.client import connect as connect
     from roost.client import connect_sync as connect_sync
+    from roost.client import open_queue as open_queue
+    from roost.client import poll as poll
     from roost.errors import UserError as UserError
     from roost.language import LanguageError as LanguageError
     from roost.language import ParseError as ParseError
@@ -83,9 +87,13 @@ else:
             "SyncOutbox",
             "SyncSubscription",
             "Tls",
+            "Unreachable",
             "WhenFull",
+            "close_queue",
             "connect",
             "connect_sync",
+            "open_queue",
+            "poll",
         ],
         "errors": ["UserError"],
         "language": ["LanguageError", "ParseError"],

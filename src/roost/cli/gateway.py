@@ -32,7 +32,10 @@ Examples:
 def register(app: typer.Typer) -> None:
     """Adds the command, and those below it."""
     gateways = typer.Typer(
-        help="Other protocols in front of a broker.", no_args_is_help=True, rich_markup_mode=None
+        help="Other protocols in front of a broker.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        epilog=EXAMPLES,
     )
     gateways.command("ws-eventing", epilog=EXAMPLES)(ws_eventing)
     app.add_typer(gateways, name="gateway")

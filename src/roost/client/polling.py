@@ -33,6 +33,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
+from roost.client.arguments import check_seconds, check_text, check_whole
 from roost.client.connecting import connect
 from roost.client.durable import DurableSubscription
 from roost.client.errors import Closed, NotInTime
@@ -49,6 +50,8 @@ async def open_queue(url: str, filter_: str, **options: Any) -> str:
     `options` are those of `connect`. The first server of the URL has the queue. A token that stands in the
     URL would be in the handle: pass it as an option instead.
     """
+    check_text("url", url, optional=False)
+    check_text("filter", filter_, optional=False)
     handle = f"{url}#{urlencode({'queue': secrets.token_urlsafe(12), 'filter': filter_})}"
     async with _opened(handle, options) as queue:
         await queue.ready()
@@ -64,6 +67,8 @@ async def poll(
     Leaving the block acknowledges it all; an exception in it leaves all for the next poll. Closed says that
     there is no such queue any more, and that what was for it is lost.
     """
+    check_whole("most", most, 1)
+    check_seconds("wait_s", wait_s, optional=False)
     async with _opened(handle, options) as queue:
         if queue.is_new:
             await queue.forget()
@@ -89,6 +94,7 @@ async def close_queue(handle: str, **options: Any) -> None:
 
 @asynccontextmanager
 async def _opened(handle: str, options: dict[str, Any]) -> AsyncIterator[DurableSubscription]:
+    check_text("handle", handle, optional=False)
     url, _, rest = handle.partition("#")
     words = parse_qs(rest)
     if set(words) != {"queue", "filter"}:
