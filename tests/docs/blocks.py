@@ -19,6 +19,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
+# Blocks that speak another protocol, by how they begin: tests/gateway runs them.
+FOREIGN = ("curl ", "<event:Event", "import zeep")
 # Blocks that are no code, by how they begin.
 PROSE = (
     "samples      every broker measures its load",
@@ -86,7 +88,9 @@ def _line_of(text: str, offset: int) -> int:
 
 
 def kind_of(block: Block) -> str:
-    """What a block without a language is: prose, lines, python, filter or event."""
+    """What a block without a language is: prose, foreign, lines, python, filter or event."""
+    if block.text.startswith(FOREIGN):
+        return "foreign"
     if block.text.lstrip().startswith(PROSE):
         return "prose"
     first = block.text.splitlines()[0]

@@ -8,8 +8,8 @@
     Python              run, with what stands around it given (`surroundings`), in a folder of its own
 
 Blocks between fences that other tests run are left to these: LANGUAGE.md to tests/language, TESTING.md to
-tests/testing, and the walk-through of PIPELINE.md to tests/pipeline. Its `text` blocks want a broker and
-Spark at once: commands in them are parsed, and their Python is compiled.
+tests/testing, the walk-through of PIPELINE.md to tests/pipeline, and SOAP in GATEWAYS.md to tests/gateway. The
+pipeline's `text` blocks want a broker and Spark at once: commands in them are parsed, and their Python is compiled.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def python() -> list[Block]:
 
 
 def test_there_are_blocks_of_everything() -> None:
-    assert {kind_of(block) for block in BARE} == {"lines", "python", "filter", "event", "prose"}
+    kinds = {"lines", "python", "filter", "event", "prose", "foreign"}
+    assert {kind_of(block) for block in BARE} == kinds
     languages = {block.language for block in BLOCKS if block.document.name not in ELSEWHERE}
     assert languages == {"", "python"}
 

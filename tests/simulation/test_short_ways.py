@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roost.broker.client import Client
-from roost.broker.core import Broker
+from roost.broker.node import Node
 from roost.broker.story import Chapter, Storybook
 from roost.simulation.fuzz import fuzz
 
@@ -18,7 +18,7 @@ def told(seed: int) -> tuple[list[Chapter], int, int]:
     return list(storybook.chapters), checks.delivered, world.hops
 
 
-SHORT_WAYS = ((Broker, "take", None), (Broker, "take_ack", False), (Client, "take", None))
+SHORT_WAYS = ((Node, "take", None), (Node, "take_ack", False), (Client, "take", None))
 
 
 def test_short_ways_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
