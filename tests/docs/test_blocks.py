@@ -8,8 +8,9 @@
     Python              run, with what stands around it given (`surroundings`), in a folder of its own
 
 Blocks between fences that other tests run are left to these: LANGUAGE.md to tests/language, TESTING.md to
-tests/testing, the walk-through of PIPELINE.md to tests/pipeline, and SOAP in GATEWAYS.md to tests/gateway. The
-pipeline's `text` blocks want a broker and Spark at once: commands in them are parsed, and their Python is compiled.
+tests/testing, the walk-through of PIPELINE.md to tests/pipeline, and SOAP in GATEWAYS.md to tests/gateway.
+The pipeline's `text` blocks want a broker and Spark at once: commands in them are parsed, and their Python is
+compiled.
 """
 
 from __future__ import annotations
