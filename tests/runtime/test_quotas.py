@@ -109,8 +109,11 @@ async def test_all_that_a_user_may_have(at: Live) -> None:
         "reader/100",
         "'reader' has 100 subscriptions here already",
     )
-    for _ in range(21):
-        second.advertise("reader/a", "class = 'news'")
+    # What the broker reads at once is answered at once; who goes on asking does not listen.
+    for _ in range(3):
+        for _ in range(21):
+            second.advertise("reader/a", "class = 'news'")
+        await asyncio.sleep(0.1)
     assert await second.farewell() == ""
     assert "reader~2" not in at.server.shell.machine.sessions
     await at.attached("reader~3")  # there is room again
