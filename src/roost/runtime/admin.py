@@ -23,8 +23,7 @@ authentication); with a certificate, over TLS. A browser that is led here by som
 that page is from, and gets nothing done: without security the loopback interface is all that protects us.
 
 **How much.** Connections are few and short, requests small, and one token is checked at a time: neither
-a curious scraper nor a hostile one takes much from the broker's work. Uvicorn's own loop and its signals
-are left aside: the former wakes up ten times a second, the latter belong to the broker.
+a curious scraper nor a hostile one takes much from the broker's work.
 """
 
 from __future__ import annotations
@@ -32,15 +31,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import heapq
-import os
-import socket
 from collections.abc import Awaitable, Callable
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
-import uvicorn
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 from starlette.applications import Starlette
@@ -56,6 +52,7 @@ from roost.broker.names import Address
 from roost.errors import UserError
 from roost.language.literals import abbreviate
 from roost.runtime.config import address_of
+from roost.runtime.http_face import HttpFace
 from roost.runtime.link_pages import AddRequest, LinkPages, MoveRequest, RemoveRequest
 from roost.runtime.metrics import CONTENT_TYPE, Figures, metrics_text
 from roost.runtime.optimisers import DECISIONS_KEPT, decided_dict
@@ -72,13 +69,11 @@ if TYPE_CHECKING:
 # From accepting to closing: a scraper that wants more connects again.
 CONNECTION_S = 20.0
 CONNECTIONS_MAX = 64
-HEAD_BYTES_MAX = 16_384
 BODY_BYTES_MAX = 65_536
 # Those who wait for their token to be checked; each takes the processor tens of milliseconds.
 LOGINS_WAITING_MAX = 8
 SESSIONS_A_PAGE, SESSIONS_A_PAGE_MAX = 100, 10_000
 DECISIONS_A_PAGE = 100
-STOP_S = 1
 
 S = TypeVar("S", bound=Struct)
 Page = Callable[[Request], Awaitable[Response]]
@@ -116,7 +111,6 @@ class Admin:
 
     def __init__(self, server: BrokerServer) -> None:
         config = server.config
-        self.host, self.port = config.admin.host, config.admin.port
         self._broker = server
         self._figures = Figures(server)
         secured = config.security.enabled
@@ -126,60 +120,26 @@ class Admin:
         self._tls = server_context(tls) if tls.certificate else None
         self._login = asyncio.Lock()
         self._logins_waiting = 0
-        self._http: uvicorn.Server | None = None
-        self._socket: socket.socket | None = None
+        self._face = HttpFace(config.admin.host, config.admin.port, self._tls)
+
+    @property
+    def host(self) -> str:
+        return self._face.host
+
+    @property
+    def port(self) -> int:
+        return self._face.port
 
     async def start(self) -> None:
         """Listen; UserError if that is not possible there."""
-        if self.port < 0 or self._http is not None:
+        if self.port < 0 or self._face.is_up:
             return
-        listener = self._bound()
-        config = uvicorn.Config(
-            self._app(),
-            http=_BriefConnection,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="error",  # not what strangers do wrong
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-            h11_max_incomplete_event_size=HEAD_BYTES_MAX,
-            timeout_graceful_shutdown=STOP_S,
-        )
-        config.load()
-        config.ssl = self._tls
-        http = uvicorn.Server(config)
-        # What `serve` does around its loop.
-        http.lifespan = config.lifespan_class(config)
-        await http.startup(sockets=[listener])
-        self._http, self._socket = http, listener
-        self.port = listener.getsockname()[1]
+        self._face.bind("operators", "a free port in [admin] port, or -1 for none")
+        await self._face.start(self._app(), _BriefConnection)
 
     async def stop(self) -> None:
         """Whoever is being answered gets the answer, if that takes no second."""
-        http, self._http = self._http, None
-        if http is not None and self._socket is not None:
-            await http.shutdown(sockets=[self._socket])
-
-    def _bound(self) -> socket.socket:
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        try:
-            return socket.create_server(
-                (self.host, self.port),
-                family=family,
-                backlog=CONNECTIONS_MAX,
-                dualstack_ipv6=self.host == "::" and socket.has_dualstack_ipv6(),
-            )
-        except OSError as error:
-            # What `create_server` has to say of it is long-winded; names that lead nowhere are below 0.
-            number = error.errno or 0
-            what = os.strerror(number) if number > 0 else error.strerror or str(error)
-            raise UserError(
-                f"can't listen on {self.host}:{self.port}, for operators: {what};"
-                " expected a free port in [admin] port, or -1 for none"
-            ) from None
+        await self._face.stop()
 
     # --- pages --------------------------------------------------------------------------------------
 

@@ -12,12 +12,9 @@ there are enough, and no more.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import socket
 import ssl
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -25,7 +22,6 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from roost.client import Tls
-from roost.errors import UserError
 from roost.gateway.ws_eventing.answers import Reply
 from roost.gateway.ws_eventing.logins import Clients, NotLoggedInError, login_of
 from roost.gateway.ws_eventing.service import Service
@@ -33,11 +29,10 @@ from roost.gateway.ws_eventing.subscriptions import Subscriptions
 from roost.gateway.ws_eventing.versions import EVENTINGS, SOAP_11, SOAP_12
 from roost.gateway.ws_eventing.wsdl import wsdl_of
 from roost.runtime.gateway_settings import GatewaySettings
+from roost.runtime.http_face import HttpFace
 from roost.runtime.tables import TlsTable
 from roost.runtime.tls import server_context
 
-HEAD_BYTES_MAX = 16_384
-STOP_S = 1
 # How long a connection may be silent between two requests.
 IDLE_S = 15
 MEDIA_TYPES = (SOAP_11.media_type, SOAP_12.media_type, "application/xml")
@@ -51,63 +46,34 @@ class Gateway:
     def __init__(
         self, url: str, settings: GatewaySettings, tls: ssl.SSLContext | Tls | None = None
     ) -> None:
-        self.host, self.port = settings.host, settings.port
         self._settings = settings
         files = TlsTable(certificate=settings.certificate, key=settings.key)
         self._tls = server_context(files) if settings.certificate else None
         self._clients = Clients(url, tls=tls, timeout_s=settings.broker_s)
         self.subscriptions = Subscriptions(settings, self._clients)
         self._service = Service(settings, self._clients, self.subscriptions)
-        self._http: uvicorn.Server | None = None
-        self._socket: socket.socket | None = None
+        self._face = HttpFace(settings.host, settings.port, self._tls)
+
+    @property
+    def host(self) -> str:
+        return self._face.host
+
+    @property
+    def port(self) -> int:
+        return self._face.port
 
     async def start(self) -> None:
         """Listen, and take up the subscriptions that are kept; UserError if that is not possible."""
-        listener = self._bound()
-        config = uvicorn.Config(
-            self._app(),
-            http=_limited(self._settings),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="error",  # not what strangers do wrong
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-            h11_max_incomplete_event_size=HEAD_BYTES_MAX,
-            timeout_graceful_shutdown=STOP_S,
-            timeout_keep_alive=IDLE_S,
-        )
-        config.load()
-        config.ssl = self._tls
-        http = uvicorn.Server(config)
-        # What `serve` does around its loop.
-        http.lifespan = config.lifespan_class(config)
+        self._face.bind("WS-Eventing", "a free port")
         await self.subscriptions.open()
-        await http.startup(sockets=[listener])
-        self._http, self._socket = http, listener
-        self.port = listener.getsockname()[1]
+        await self._face.start(self._app(), _limited(self._settings), IDLE_S)
 
     async def stop(self) -> None:
         """Whoever is being answered gets the answer, if that takes no second."""
-        http, self._http = self._http, None
-        if http is not None and self._socket is not None:
-            await http.shutdown(sockets=[self._socket])
+        if self._face.is_up:
+            await self._face.stop()
             await self.subscriptions.close()
             await self._clients.close()
-
-    def _bound(self) -> socket.socket:
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        try:
-            return socket.create_server((self.host, self.port), family=family, backlog=128)
-        except OSError as error:
-            number = error.errno or 0
-            what = os.strerror(number) if number > 0 else error.strerror or str(error)
-            raise UserError(
-                f"can't listen on {self.host}:{self.port}, for WS-Eventing: {what};"
-                " expected a free port"
-            ) from None
 
     def _app(self) -> Starlette:
         routes = [
