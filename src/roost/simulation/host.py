@@ -102,7 +102,7 @@ class Meter:
         "link_waits",
         "matched",
         "matching_s",
-        "messages_out",
+        "others_out",
         "output_wait_s",
         "since",
         "wait_s",
@@ -115,12 +115,18 @@ class Meter:
         self.wait_s = 0.0
         self.matching_s = 0.0
         self.busy_s = 0.0
-        self.messages_out = 0
+        self.others_out = 0  # messages other than data
         self.bytes_out = 0
         self.output_wait_s = 0.0
         self.client_wait_s = 0.0  # of which for clients,
         self.delivered = 0  # so many
         self.link_waits: defaultdict[int, Waits] = defaultdict(Waits)  # on any other connection
+
+    @property
+    def messages_out(self) -> int:
+        """All of them; each is counted once, where it goes out."""
+        data = sum(waits.count for waits in self.link_waits.values())
+        return self.others_out + self.delivered + data
 
 
 class Host:
@@ -403,7 +409,6 @@ class Life:
         host = self.host
         takes = size * host.slowness / host.bytes_per_s
         meter = self.meter
-        meter.messages_out += 1
         meter.bytes_out += size
         free_at = self._free_at if self._free_at > now else now
         self._free_at = free_at + takes
@@ -415,6 +420,7 @@ class Life:
                 meter.output_wait_s += free_at - now
             departure = self._free_at
         else:
+            meter.others_out += 1
             departure = max(now, self._control_free_at) + takes
             self._control_free_at = departure
         if self.world.storybook is not None:
@@ -442,7 +448,6 @@ class Life:
         meter.output_wait_s += waited
         meter.client_wait_s += waited
         meter.delivered += count
-        meter.messages_out += count
         meter.bytes_out += sum(sizes)
         if world.storybook is not None:
             for connection, frame in frames:
@@ -468,15 +473,16 @@ class Life:
         subscriptions = len(self._table)
         matching_s = (host.publication_s + subscriptions * host.matching_s) * host.slowness
         backlog_bytes = max(0.0, self._free_at - now) * host.bytes_per_s
-        mean_size = meter.bytes_out / meter.messages_out if meter.messages_out else 0.0
+        messages_out = meter.messages_out
+        mean_size = meter.bytes_out / messages_out if messages_out else 0.0
         queued = len(self.data) + len(self._held)
-        output_s = meter.output_wait_s / meter.messages_out if meter.messages_out else 0.0
+        output_s = meter.output_wait_s / messages_out if messages_out else 0.0
         load = LoadIndices(
             input_utilisation=meter.arrived / period * matching_s,
             matching_delay_s=meter.matching_s / meter.matched if meter.matched else matching_s,
             output_utilisation=meter.bytes_out / period / host.bytes_per_s,
             input_rate=meter.arrived / period,
-            output_rate=meter.messages_out / period,
+            output_rate=messages_out / period,
             output_bytes_per_s=meter.bytes_out / period,
             input_queue=queued,
             # The queue is kept as the time at which it is empty.
