@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations
 from pathlib import Path
 from random import Random
@@ -13,7 +14,7 @@ from roost.errors import UserError
 from roost.experiments import find_experiment
 from roost.experiments.frame import Results, Scale
 from roost.experiments.overlay.cell import STEP, organises, read
-from roost.experiments.overlay.churn import left_and_joined, perturbed
+from roost.experiments.overlay.churn import leave_and_join, perturbed
 from roost.experiments.overlay.common import PRICE, curve, spread
 from roost.experiments.overlay.film import films
 from roost.experiments.overlay.optimum import all_parts, least_traffic, traffic_of_parts
@@ -22,7 +23,7 @@ from roost.experiments.overlay.workload import Load, load_of, tree_of
 from roost.experiments.running import grid_cells, run_experiment
 from roost.language import parse_subscription
 from roost.overlay.rewiring.demand import Demand
-from roost.overlay.rewiring.flows import flows_of
+from roost.overlay.rewiring.flows import Flows, flows_of
 from roost.overlay.topologies import check_tree, random_tree
 from roost.pipeline.workload.blocks import Block
 from roost.pipeline.workload.topics import ZipfSubscriptions, some_brokers
@@ -81,15 +82,46 @@ def test_the_demand_is_that_of_the_tables() -> None:
 
 def test_who_leaves_joins_again_and_the_overlay_stays_a_tree() -> None:
     flows = flows_of(tree_of("scale-free", 60, 2), load().demand)
-    links = list(flows.links())
     for broker in range(60):
-        links = left_and_joined(links, broker, Random(broker))
-        assert sum(broker in link for link in links) == 1
-    for churn in ("nodes", "interests", "both"):
-        after, other = perturbed(flows, load(), churn, 0.05, Random(1))
-        check_tree(after.topology())
-        assert (other.asked != load().asked) == (churn != "nodes")
-        assert (after.topology() != flows.topology()) == (churn != "interests")
+        expected = left_and_joined(list(flows.links()), broker, Random(broker))
+        leave_and_join(flows, broker, Random(broker))
+        assert sorted(flows.links()) == sorted((min(link), max(link)) for link in expected)
+        assert len(flows.near[broker]) == 1
+
+
+def left_and_joined(
+    links: list[tuple[int, int]], broker: int, random: Random
+) -> list[tuple[int, int]]:
+    """The obvious way: without its links, with those of its neighbours to the largest, and with a new one."""
+    degrees = Counter(end for link in links for end in link)
+    near = sorted({end for link in links if broker in link for end in link} - {broker})
+    heir = max(near, key=lambda other: (degrees[other], -other))
+    kept = [link for link in links if broker not in link]
+    kept += [(heir, other) for other in near if other != heir]
+    host = random.choice([other for other in sorted(degrees) if other != broker])
+    return [*kept, (host, broker)]
+
+
+@pytest.mark.parametrize("churn", ["nodes", "interests", "both"])
+def test_who_has_not_changed_counts_as_before(churn: str) -> None:
+    flows = flows_of(tree_of("scale-free", 60, 2), load().demand)
+    before = flows_of(tree_of("scale-free", 60, 2), load().demand)
+    other, changed = perturbed(flows, load(), churn, 0.05, Random(1))
+    check_tree(flows.topology())
+    assert (other.asked != load().asked) == (churn != "nodes")
+    assert (before.topology() != flows.topology()) == (churn != "interests")
+    anew = flows_of(flows.topology(), other.demand)
+    assert anew.counters() == flows.counters()
+    for broker in range(60):
+        now, was, as_anew = (counted(each, broker) for each in (flows, before, anew))
+        assert now == as_anew
+        assert broker in changed or now == was
+    assert (len(changed) < 60) == (churn == "nodes")
+
+
+def counted(flows: Flows, broker: int) -> tuple[list[int], list[list[float]], list[list[float]]]:
+    near, published, wanted = flows.sides(broker)
+    return near, published.tolist(), wanted.tolist()
 
 
 # --- runs ---------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roost.language import Event, parse_subscription
-from roost.overlay.rewiring import exact, ocbr, theorem
+from roost.overlay.rewiring import exact, kernels, ocbr, theorem
 from roost.overlay.rewiring.counters import LOCAL
 from roost.overlay.rewiring.demand import Demand, demand_of
 from roost.overlay.rewiring.flows import Flows, flows_of, table_of
@@ -70,6 +71,31 @@ def test_moved_links_leave_the_same_as_a_tree_built_anew(world: World, random: R
         assert send(near(found), world.interests, world.messages).total == found.traffic()
 
 
+@given(worlds(topics_a_subscription=3), st.randoms(use_true_random=False))
+@settings(max_examples=30)
+def test_other_wishes_leave_the_same_as_a_tree_built_anew(world: World, random: Random) -> None:
+    found = flows(world)
+    for _ in range(4):
+        broker = random.randrange(len(found.brokers))
+        wanted = np.array([float(random.randrange(3)) for _ in range(4)])
+        found.want(broker, wanted)
+        assert (found.demand.wanted[broker] == wanted).all()
+        anew = flows_of(found.topology(), found.demand)
+        for each in range(len(found.brokers)):
+            assert (found.sides(each).wanted == anew.sides(each).wanted).all()
+        assert (found.traffic(), found.hops()) == (anew.traffic(), anew.hops())
+
+
+@given(worlds(topics_a_subscription=3), st.randoms(use_true_random=False))
+@settings(max_examples=30)
+def test_the_way_from_one_broker_to_another(world: World, random: Random) -> None:
+    found = flows(world)
+    start, end = random.choices(range(len(found.brokers)), k=2)
+    way = found.way(start, end)
+    assert (way[0], way[-1], len(set(way))) == (start, end, len(way))
+    assert all(b in found.near[a] for a, b in pairwise(way))
+
+
 @given(worlds(topics_a_subscription=3))
 @settings(max_examples=30)
 def test_what_brokers_would_count_is_what_they_count(world: World) -> None:
@@ -88,10 +114,15 @@ def test_what_brokers_would_count_is_what_they_count(world: World) -> None:
         relayed = sum(
             n for (s, to), n in passed.kinds.items() if s != LOCAL and to and LOCAL not in to
         )
-        assert sides.relayed() == relayed
+        savings = sides.savings()
+        assert savings.relayed == relayed
+        assert savings.link.tolist() == by_message.link.tolist()
+        assert savings.saved.tolist() == exact.saved(by_message).tolist()
+        shorter = exact.links_saved(exact.between(names, passed.deliveries))
+        assert savings.shorter.tolist() == shorter.tolist()
         come, gone = table_of(sides, matches)
         expected = theorem.utilities(names, counted.incoming, counted.outgoing)
-        assert theorem.table_utilities(come, gone, len(names)).tolist() == expected.tolist()
+        assert kernels.utilities(come, gone).tolist() == expected.tolist()
 
 
 def test_kinds_are_messages_that_the_same_clients_want() -> None:

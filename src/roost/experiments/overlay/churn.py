@@ -10,6 +10,7 @@ more. Here, in every round, a share of the brokers
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -33,39 +34,48 @@ def check_churn(churn: str) -> None:
 
 def perturbed(
     flows: Flows, load: Load, churn: str, share: float, random: Random
-) -> tuple[Flows, Load]:
-    """What a round leaves of the tree and of what is wanted; at least one broker is another."""
+) -> tuple[Load, set[int]]:
+    """Changes the tree, and what is wanted of it; at least one broker is another.
+
+    Also says which brokers have other counters than before.
+    """
     count = max(1, round(share * len(flows.brokers)))
+    changed: set[int] = set()
     if churn in ("interests", "both"):
-        load = _other_interests(load, random, count)
-    links = list(flows.links())
+        load, hosts = _other_interests(load, random, count)
+        for host in hosts:
+            flows.want(host, load.wanted_at(host))
+        changed.update(range(len(flows.brokers)))
     if churn in ("nodes", "both"):
         for broker in random.sample(range(len(flows.brokers)), count):
-            links = left_and_joined(links, broker, random)
-    return Flows(links, load.demand), load
+            for rewiring in leave_and_join(flows, broker, random):
+                changed.update(rewiring)
+    return load, changed
 
 
-def left_and_joined(
-    links: list[tuple[int, int]], broker: int, random: Random
-) -> list[tuple[int, int]]:
-    """A tree after one of its brokers has gone and come back."""
-    degrees: dict[int, int] = {}
-    for link in links:
-        for end in link:
-            degrees[end] = degrees.get(end, 0) + 1
-    near = sorted({end for link in links if broker in link for end in link} - {broker})
-    heir = max(near, key=lambda other: (degrees[other], -other))
-    kept = [link for link in links if broker not in link]
-    kept += [(heir, other) for other in near if other != heir]
-    host = random.choice([other for other in sorted(degrees) if other != broker])
-    return [*kept, (host, broker)]
+def leave_and_join(flows: Flows, broker: int, random: Random) -> list[tuple[int, int, int]]:
+    """One of the brokers goes and comes back. What it took are rewirings, so that most sides stay.
+
+    First its neighbours move to its heir; then, a leaf, it moves on along the way to its host.
+    """
+    near = sorted(flows.near[broker])
+    heir = max(near, key=lambda other: (len(flows.near[other]), -other))
+    done = [(broker, other, heir) for other in near if other != heir]
+    for rewiring in done:
+        flows.rewire(*rewiring)
+    host = random.choice([other for other in range(len(flows.brokers)) if other != broker])
+    for middle, anchor in pairwise(flows.way(heir, host)):
+        done.append((middle, broker, anchor))
+        flows.rewire(*done[-1])
+    return done
 
 
-def _other_interests(load: Load, random: Random, count: int) -> Load:
+def _other_interests(load: Load, random: Random, count: int) -> tuple[Load, list[int]]:
     asked = list(load.asked)
     hosts = [broker for broker, some in enumerate(asked) if some]
     draws = np.random.Generator(np.random.PCG64(random.getrandbits(64)))
-    for host in random.sample(hosts, min(count, len(hosts))):
+    others = random.sample(hosts, min(count, len(hosts)))
+    for host in others:
         columns = zipf(draws, len(asked[host]), TOPICS, FILTER_SIZES[load.matching])
         asked[host] = tuple(map(tuple, np.stack(columns, 1).tolist()))
-    return load._replace(asked=tuple(asked))
+    return load._replace(asked=tuple(asked)), others

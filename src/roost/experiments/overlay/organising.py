@@ -98,19 +98,19 @@ def organised(
             return Track(states, True, own.flows)
         states.append(state_of(own.flows, states[-1].rewirings + len(done)))
         if churn != "none":
-            flows, load = perturbed(own.flows, load, churn, churn_share, random)
-            rule = _informed(rule, load, terms)
-            own = Organisation(flows, rule, random, limits)
+            before = load
+            load, changed = perturbed(own.flows, load, churn, churn_share, random)
+            own.changed(changed)
+            _inform(rule, before, load)
     return Track(states, False, own.flows)
 
 
-def _informed(rule: Rule, load: Load, terms: Terms) -> Rule:
-    """The same rule, of which the demand is another now."""
-    if isinstance(rule, PaperRule):
-        return PaperRule(terms.threshold, load.subscriptions)
+def _inform(rule: Rule, before: Load, load: Load) -> None:
+    """Tells a rule that the tree or the demand is another."""
+    if isinstance(rule, PaperRule) and load is not before:
+        rule.subscriptions = load.subscriptions
     if isinstance(rule, RoostRule):
         rule.warmed()
-    return rule
 
 
 def state_of(flows: Flows, rewirings: int) -> State:

@@ -43,11 +43,16 @@ class Load(NamedTuple):
     @property
     def demand(self) -> Demand:
         """As flows have it."""
-        wanted = np.zeros_like(self.published)
-        for broker, some in enumerate(self.asked):
-            for topics in some:
-                wanted[broker, list(topics)] += 1
-        return Demand(tuple(f"B{i}" for i in range(len(self.asked))), self.published, wanted)
+        brokers = range(len(self.asked))
+        wanted = np.array([self.wanted_at(broker) for broker in brokers])
+        return Demand(tuple(f"B{i}" for i in brokers), self.published, wanted)
+
+    def wanted_at(self, broker: int) -> Amounts:
+        """Clients of a broker that want each topic."""
+        found = np.zeros(self.published.shape[1])
+        for topics in self.asked[broker]:
+            found[list(topics)] += 1
+        return found
 
     @property
     def subscriptions(self) -> Amounts | None:

@@ -21,4 +21,5 @@ And for all brokers of a tree at once, without a simulation:
     demand       what is published and wanted where
     flows        what every broker would count, and what it becomes when a link is moved
     rounds       training and reconfiguration of all brokers, each locking three
+    kernels      the loops of both over pairs of neighbours, compiled
 """

@@ -73,7 +73,7 @@ def best_pair(
         allowed = allowed & ~offers.barred
     if not allowed.any():
         return None
-    ranked = offers.values if offers.noise is None else offers.values + offers.noise
+    ranked = ranks_of(offers)
     ties = allowed & (ranked == ranked[allowed].max())
     if offers.second is not None:
         ties &= offers.second == offers.second[ties].max()
@@ -124,6 +124,11 @@ def values_at(offers: Offers, place: tuple[int, int]) -> tuple[float, float]:
     """The value of a pair, and its second one."""
     second = 0.0 if offers.second is None else float(offers.second[place])
     return float(offers.values[place]), second
+
+
+def ranks_of(offers: Offers) -> Values:
+    """What pairs are chosen by: their values, and chance if there is any."""
+    return offers.values if offers.noise is None else offers.values + offers.noise
 
 
 def noise_at(offers: Offers, place: tuple[int, int]) -> float:

@@ -11,7 +11,8 @@ for n brokers and k kinds it takes O(n k), in NumPy, however many messages there
 A rewiring <middle, mover, anchor> changes few of these sides. What is behind the mover is the same, seen from
 the anchor; behind the anchor, seen from the middle, it is now as well; and no other side changes. So moving a
 link takes O(k), and only the counters of these three brokers are different afterwards. That makes hundreds of
-rewirings of a large overlay cheap; the sums are of whole numbers, so that nothing drifts.
+rewirings of a large overlay cheap; the sums are of whole numbers, so that nothing drifts. Clients that want
+something else are behind one side of each other broker: that takes O(n k), and no tree is built anew.
 
 `Sides` is what a broker would count: the tables that `theorem`, `exact` and `ocbr` decide by, of one broker.
 """
@@ -23,10 +24,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roost.overlay.rewiring import kernels
 from roost.overlay.rewiring.demand import Amounts, Demand
 from roost.overlay.rewiring.exact import Sums
 from roost.overlay.rewiring.theorem import Counts
 from roost.overlay.trees import Link, Topology
+
+
+class Savings(NamedTuple):
+    """What a broker's rewirings save, as `exact` has it from sums and deliveries."""
+
+    saved: Counts  # U(R) of all ordered pairs: row the mover, column the anchor
+    shorter: Counts  # D(R)
+    link: Counts  # the messages over each link, both ways
+    relayed: int  # messages that pass, and that no client here publishes or gets
 
 
 class Sides(NamedTuple):
@@ -39,49 +50,28 @@ class Sides(NamedTuple):
     @property
     def passing(self) -> tuple[Amounts, Amounts]:
         """Messages by kind that come from each side, and that go to each."""
-        wants = (self.wanted > 0).astype(float)
-        elsewhere = wants.sum(0) > wants
-        elsewhere[-1] = wants.any(0)  # what clients here publish passes, if only they want it
-        come = self.published * elsewhere
-        everything = self.published.sum(0)
-        gone = (everything - self.published) * wants
-        gone[-1] = everything * wants[-1]
-        return come, gone
+        return kernels.passing(self.published, self.wanted)
 
     def sums(self) -> Sums:
         """Of Roost's counters; see `exact`."""
-        published, wants = self.published, (self.wanted > 0).astype(float)
-        others = wants.sum(0) - wants  # sides that it goes to, if it comes from this one
-        n = len(self.near)
-        near, behind = published[:n], wants[:n]
-        # All of `together` is a sum over kinds of something of one side times [it goes to the other]: `to`
-        # and `only` as they are, `both` as half of what is published but behind the one, from either.
-        share = near * (1 + (others[:n] == 1)) + behind * (published.sum(0) / 2 - near)
-        one = share @ behind.T
-        together = one + one.T
-        link = (near * (others[:n] > 0)).sum(1) + ((published.sum(0) - near) * behind).sum(1)
-        np.fill_diagonal(together, 0)
-        return Sums(together.astype(np.int64), link.astype(np.int64))
+        return Sums(*kernels.sums(self.published, self.wanted))
 
-    def relayed(self) -> int:
-        """Messages that pass, and that no client here publishes or gets."""
-        come, _ = self.passing
-        return int((come[:-1].sum(0) * (self.wanted[-1] == 0)).sum())
+    def link_messages(self) -> Counts:
+        """Over the link to each neighbour, both ways."""
+        return kernels.link_messages(self.published, self.wanted)
+
+    def savings(self) -> Savings:
+        """What Roost's own decides by."""
+        return Savings(*kernels.savings(self.published, self.wanted))
 
     def couples(self) -> Counts:
         """Of OCBR's counters; the last row and column are L."""
-        return _either_way(self.published, (self.wanted > 0).astype(float))
+        wants = (self.wanted > 0).astype(float)
+        return kernels.either_way(self.published, wants, len(wants))
 
     def between(self) -> Counts:
         """Deliveries between sides, either way; the last row and column are L."""
-        return _either_way(self.published, self.wanted)
-
-
-def _either_way(published: Amounts, wanted: Amounts) -> Counts:
-    one_way = published @ wanted.T
-    found = (one_way + one_way.T).astype(np.int64)
-    np.fill_diagonal(found, 0)
-    return found
+        return kernels.either_way(self.published, self.wanted, len(self.wanted))
 
 
 class Flows:
@@ -89,30 +79,18 @@ class Flows:
 
     def __init__(self, links: Iterable[tuple[int, int]], demand: Demand) -> None:
         self.brokers = demand.brokers
-        # Broker -> neighbour -> the row of what is behind that neighbour.
+        # Broker -> neighbour -> the row of what is behind that neighbour. The two of a link differ in the
+        # last bit. After all of these, a row for each broker itself.
         self.near: list[dict[int, int]] = [{} for _ in demand.brokers]
         for number, (a, b) in enumerate(links):
             self.near[a][b], self.near[b][a] = 2 * number, 2 * number + 1
-        self.feed(demand)
-
-    def feed(self, demand: Demand) -> None:
-        """The tree as it is, with another demand of the same brokers."""
         self.demand = demand
-        n, kinds = demand.published.shape
-        self._published = np.empty((2 * n - 2, kinds))
-        self._wanted = np.empty((2 * n - 2, kinds))
         order, parent, end = self._preorder()
-        for amounts, behind in (
-            (demand.published, self._published),
-            (demand.wanted, self._wanted),
-        ):
-            running = np.zeros((n + 1, kinds))
-            np.cumsum(amounts[order], axis=0, out=running[1:])
-            below = running[end[1:]] - running[1:n]
-            down = [self.near[parent[i]][order[i]] for i in range(1, n)]
-            up = [self.near[order[i]][parent[i]] for i in range(1, n)]
-            behind[down] = below
-            behind[up] = running[n] - below
+        rows = [self.near[parent[i]][order[i]] for i in range(1, len(order))]
+        down = np.array(rows, np.int64)
+        self._published, self._wanted = (
+            _behind(amounts, order, end, down) for amounts in (demand.published, demand.wanted)
+        )
 
     def _preorder(self) -> tuple[list[int], list[int], Counts]:
         """Brokers so that a subtree is in one piece, the parent of each, and where its subtree ends."""
@@ -127,23 +105,19 @@ class Flows:
             parents.append(parent)
             places.append(at)
             waiting += [(other, broker, here) for other in self.near[broker] if other != parent]
-        end = np.arange(1, len(order) + 1)
+        end = list(range(1, len(order) + 1))
         for i in range(len(order) - 1, 0, -1):
             end[places[i]] = max(end[places[i]], end[i])
-        return order, parents, end
+        return order, parents, np.array(end)
 
     # --- what there is ------------------------------------------------------------------------------
 
     def sides(self, broker: int) -> Sides:
         """What it would count."""
-        near = sorted(self.near[broker])
-        rows = [self.near[broker][other] for other in near]
-        demand = self.demand
-        return Sides(
-            near,
-            np.vstack([self._published[rows], demand.published[broker]]),
-            np.vstack([self._wanted[rows], demand.wanted[broker]]),
-        )
+        behind = self.near[broker]
+        near = sorted(behind)
+        rows = np.array([*(behind[other] for other in near), broker - len(self.brokers)])
+        return Sides(near, self._published.take(rows, 0), self._wanted.take(rows, 0))
 
     def links(self) -> Iterator[tuple[int, int]]:
         """Each once, the lower position first."""
@@ -164,15 +138,45 @@ class Flows:
 
     def traffic(self) -> int:
         """Messages over all links: 002's measure."""
-        return int((self._published * (self._wanted > 0)[_other_way(len(self._wanted))]).sum())
+        published, wanted = self._over_links()
+        return int((published * (wanted > 0)).sum())
 
     def hops(self) -> int:
         """Links on the ways of all deliveries: with their number, the mean delay in links."""
-        return int((self._published * self._wanted[_other_way(len(self._wanted))]).sum())
+        published, wanted = self._over_links()
+        return int((published * wanted).sum())
+
+    def _over_links(self) -> tuple[Amounts, Amounts]:
+        """What is published on the one side of each link, and wanted on the other."""
+        links, kinds = len(self.brokers) - 1, self._wanted.shape[1]
+        published, wanted = (
+            amounts[: 2 * links].reshape(links, 2, kinds)
+            for amounts in (self._published, self._wanted)
+        )
+        return published, wanted[:, ::-1]
 
     def degrees(self) -> list[int]:
         """How many neighbours each broker has."""
         return [len(near) for near in self.near]
+
+    def way(self, start: int, end: int) -> list[int]:
+        """The brokers from one to another, both included."""
+        towards = self._towards(end)
+        way = [start]
+        while way[-1] != end:
+            way.append(towards[way[-1]])
+        return way
+
+    def _towards(self, end: int) -> dict[int, int]:
+        """The neighbour of each broker, nearest first, that is on the way to this one (of it: itself)."""
+        found = {end: end}
+        reached = [end]
+        for broker in reached:
+            for other in self.near[broker]:
+                if other not in found:
+                    found[other] = broker
+                    reached.append(other)
+        return found
 
     def topology(self) -> Topology:
         """The tree as others have it."""
@@ -192,10 +196,31 @@ class Flows:
         self.near[anchor][mover] = behind_mover
         self.near[mover][anchor] = behind_middle
 
+    def want(self, broker: int, wanted: Amounts) -> None:
+        """The clients of a broker want something else. Each other broker has that behind one neighbour."""
+        more = wanted - self.demand.wanted[broker]
+        rows = [
+            self.near[other][near] for other, near in self._towards(broker).items() if other != near
+        ]
+        self._wanted[[*rows, broker - len(self.brokers)]] += more
+        all_wanted = self.demand.wanted.copy()
+        all_wanted[broker] = wanted
+        self.demand = self.demand._replace(wanted=all_wanted)
 
-def _other_way(rows: int) -> Counts:
-    """The row of the same link in the other direction."""
-    return np.arange(rows) ^ 1
+
+def _behind(amounts: Amounts, order: list[int], end: Counts, down: Counts) -> Amounts:
+    """Rows of what is behind each link, seen from either end; then those of the brokers themselves.
+
+    `down` has the rows of what is below each broker of a preorder but the first. The row of the same link
+    seen from the other end differs in the last bit.
+    """
+    n, kinds = amounts.shape
+    running = np.zeros((n + 1, kinds))
+    np.cumsum(amounts[order], axis=0, out=running[1:])
+    below = running[end[1:]] - running[1:n]
+    found = np.empty((len(down) * 2 + n, kinds))
+    found[down], found[down ^ 1], found[len(down) * 2 :] = below, running[n] - below, amounts
+    return found
 
 
 def flows_of(topology: Topology, demand: Demand) -> Flows:

@@ -42,6 +42,8 @@ def second_values(shorter: Values, degrees: Sequence[int], degree_max: int | Non
     if degree_max is None:
         return shorter
     nearly = degree_max - SPARE
+    if len(degrees) < nearly and max(degrees, default=0) < nearly:
+        return shorter
     mover, anchor = np.array(degrees)[:, None], np.array(degrees)[None, :]
     room = anchor < nearly
     if len(degrees) >= nearly:

@@ -49,5 +49,5 @@ def traffic(found: Counts, link: Counts) -> Traffic:
     `link` has the messages over the link to each neighbour, both ways (`exact.Sums`).
     """
     near = len(found) - 1
-    forwarded = found[:near, :near]
+    forwarded = np.ascontiguousarray(found[:near, :near])  # as `kernels` want it
     return Traffic(forwarded, link[:, None] - forwarded)

@@ -17,12 +17,13 @@ of a broker is kept until one of its links moves, since nothing else changes it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from roost.optimising.goal import Goal
-from roost.overlay.rewiring import exact, theorem
+from roost.overlay.rewiring import kernels
 from roost.overlay.rewiring.annealing import (
     AnnealingTerms,
     Climate,
@@ -31,18 +32,21 @@ from roost.overlay.rewiring.annealing import (
     noise,
     start,
 )
-from roost.overlay.rewiring.choosing import Offers, best_pair, is_above, noise_at, values_at
+from roost.overlay.rewiring.choosing import Offers, is_above, noise_at, ranks_of, values_at
 from roost.overlay.rewiring.counters import Rewiring
 from roost.overlay.rewiring.deciding import offers_ocbr, offers_roost
 from roost.overlay.rewiring.demand import Amounts
-from roost.overlay.rewiring.flows import Flows, Sides, table_of
+from roost.overlay.rewiring.flows import Flows, Savings, Sides, table_of
 from roost.overlay.rewiring.limits import Limits
 from roost.overlay.rewiring.theorem import Counts
 
 if TYPE_CHECKING:
     from random import Random
 
-    from numpy.typing import NDArray
+
+# Where there are no second values, and no pairs that are no candidates.
+NO_SECOND: Counts = np.empty((0, 0), np.int64)
+NONE_BARRED: kernels.Flags = np.empty((0, 0), bool)
 
 
 class Done(NamedTuple):
@@ -89,8 +93,7 @@ class PaperRule(Rule):
         self.threshold, self.subscriptions = threshold, subscriptions
 
     def measure(self, sides: Sides) -> Offers:
-        come, gone = table_of(sides, self.subscriptions)
-        return Offers(theorem.table_utilities(come, gone, len(sides.near)))
+        return Offers(kernels.utilities(*table_of(sides, self.subscriptions)))
 
 
 class OcbrRule(Rule):
@@ -100,16 +103,7 @@ class OcbrRule(Rule):
         self.gated = gated
 
     def measure(self, sides: Sides) -> Offers:
-        return offers_ocbr(sides.couples(), sides.sums().link, gated=self.gated)
-
-
-class Measured(NamedTuple):
-    """What Roost's rule keeps of a broker."""
-
-    saved: Counts
-    shorter: Counts
-    promise: float
-    link_mean: float
+        return offers_ocbr(sides.couples(), sides.link_messages(), gated=self.gated)
 
 
 class RoostRule(Rule):
@@ -125,30 +119,26 @@ class RoostRule(Rule):
         self.goal, self.degree_max, self.price, self.terms = goal, degree_max, price, terms
         self.climates: dict[int, Climate] = {}
 
-    def measure(self, sides: Sides) -> Measured:
-        sums = sides.sums()
-        promise = sides.relayed() / max(len(sides.near) - 1, 1)
-        return Measured(
-            exact.saved(sums),
-            exact.links_saved(sides.between()),
-            promise,
-            float(sums.link.mean()),
-        )
+    def measure(self, sides: Sides) -> Savings:
+        return sides.savings()
 
-    def offers(self, broker: int, measured: Measured, degrees: list[int], random: Random) -> Offers:
+    def offers(self, broker: int, measured: Savings, degrees: list[int], random: Random) -> Offers:
         found = offers_roost(measured.saved, measured.shorter, self.goal, degrees, self.degree_max)
         temperature = self._climate(broker).temperature
-        chance = noise(len(degrees), temperature, measured.link_mean, random)
-        return found._replace(noise=chance)
+        if temperature:
+            link_mean = float(measured.link.mean())
+            found = found._replace(noise=noise(len(degrees), temperature, link_mean, random))
+        return found
 
     def _climate(self, broker: int) -> Climate:
         return self.climates.get(broker) or start(self.terms)
 
-    def accepts(self, broker: int, measured: Measured, utility: float, second: float) -> bool:
+    def accepts(self, broker: int, measured: Savings, utility: float, second: float) -> bool:
         threshold = self._climate(broker).threshold(self.price)
         if not is_above(utility, second, threshold):
             return False
-        return max(utility, measured.promise) >= self.price
+        promise = measured.relayed / max(len(measured.link) - 1, 1)
+        return max(utility, promise) >= self.price
 
     def decided(self, broker: int, rewired: float | None, degree: int) -> None:
         climate = self._climate(broker)
@@ -180,9 +170,10 @@ class Organisation:
         self._named = bool(self.limits.pinned or self.limits.forbidden or self.limits.edges)
         self._measured: dict[int, tuple[list[int], Any]] = {}
 
-    def changed(self) -> None:
-        """What is published or wanted is another, or the tree: all counters are."""
-        self._measured.clear()
+    def changed(self, brokers: Iterable[int]) -> None:
+        """The counters of these are others, by what did not happen in a round."""
+        for broker in brokers:
+            self._measured.pop(broker, None)
 
     def round(self) -> list[Done]:
         """One training and one reconfiguration."""
@@ -202,8 +193,7 @@ class Organisation:
                 continue
             three = found[:3]
             self.flows.rewire(*three)
-            for one in three:
-                self._measured.pop(one, None)
+            self.changed(three)
             for one in (found.mover, found.anchor):
                 self.rule.involved(one, len(self.flows.near[one]))
             locked.update(three)
@@ -217,26 +207,37 @@ class Organisation:
         near, measured = self._measured[broker]
         degrees = [len(self.flows.near[other]) for other in near]
         offers = self.rule.offers(broker, measured, degrees, self.random)
-        bound = np.array([other in locked for other in near])
-        allowed = self._allowed(broker, near, degrees)
-        if self.if_locked == "next":
-            allowed &= ~bound[:, None] & ~bound
-        best = best_pair(offers, allowed, self.random)
-        if best is None or bound[best[0]] or bound[best[1]]:
+        free = np.array([other not in locked for other in near])
+        allowed = free if self.if_locked == "next" else np.ones(len(near), bool)
+        places = kernels.best_places(
+            ranks_of(offers),
+            NO_SECOND if offers.second is None else offers.second,
+            self._barred(broker, near, offers),
+            allowed,
+            allowed & self._room(degrees),
+        )
+        if not len(places):
+            return None
+        best = divmod(int(self.random.choice(places)), len(near))
+        if not (free[best[0]] and free[best[1]]):
             return None
         utility, second = values_at(offers, best)
         if not self.rule.accepts(broker, measured, utility + noise_at(offers, best), second):
             return None
         return Done(broker, near[best[0]], near[best[1]], utility)
 
-    def _allowed(self, broker: int, near: list[int], degrees: list[int]) -> NDArray[np.bool_]:
-        allowed = ~np.eye(len(near), dtype=bool)
-        if self.limits.degree_max is not None:
-            allowed &= np.array(degrees) < self.limits.degree_max
-        if self._named:
-            names = self.flows.brokers
-            for mover, anchor in zip(*np.nonzero(allowed), strict=True):
-                rewiring = Rewiring(names[broker], names[near[mover]], names[near[anchor]])
-                if self.limits.objection(rewiring, {}):
-                    allowed[mover, anchor] = False
-        return allowed
+    def _room(self, degrees: list[int]) -> kernels.Flags | bool:
+        """Which neighbours may have one more."""
+        most = self.limits.degree_max
+        return most is None or max(degrees) < most or np.array(degrees) < most
+
+    def _barred(self, broker: int, near: list[int], offers: Offers) -> kernels.Flags:
+        """Pairs that are no candidates, or that limits forbid by name."""
+        if not self._named:
+            return NONE_BARRED if offers.barred is None else offers.barred
+        names = self.flows.brokers
+        barred = np.zeros((len(near), len(near)), bool)
+        for mover, anchor in np.ndindex(barred.shape):
+            rewiring = Rewiring(names[broker], names[near[mover]], names[near[anchor]])
+            barred[mover, anchor] = bool(self.limits.objection(rewiring, {}))
+        return barred if offers.barred is None else barred | offers.barred
