@@ -39,6 +39,7 @@ from roost.broker.module import ModuleState
 from roost.broker.names import Address
 from roost.broker.permissions import Permission
 from roost.broker.quotas import owner_of
+from roost.broker.routers import router_of
 from roost.errors import UserError
 from roost.runtime.asking import Questions
 from roost.runtime.config import address_of, broker_config, limits_of, login_of
@@ -206,9 +207,12 @@ class BrokerServer:
 
     def _set_links(self) -> None:
         """The neighbours of the settings, and those that the store remembers from since."""
-        neighbours = self.config.links.neighbours
+        links, ranked = self.config.links, router_of(self.config.broker.routing).strategy.ranks
         self.shell.handle(
-            NeighboursConfigured({name: bool(address) for name, address in neighbours.items()})
+            NeighboursConfigured(
+                {name: bool(address) for name, address in links.neighbours.items()},
+                {name: links.rank(name) for name in links.neighbours} if ranked else {},
+            )
         )
 
     async def stop(self, *, within_s: float = DRAIN_S) -> None:

@@ -15,6 +15,7 @@ EDGES = "edges"
 REWIRINGS = "rewirings"
 OVERLAY = "overlay"
 BALANCING = "balancing"
+CLUSTERS = "clusters"
 # Longer than a word takes to cross the federation: slow stores, slow links, and a spike of delay on the way.
 GRACE_S = 12.0
 EDGE_GRACE_S = 4.0
@@ -65,6 +66,9 @@ def settings_of(seed: int, profile: str, draws: random.Random) -> Settings:
         return _settings_of_overlay(found, draws) if profile == OVERLAY else found
     if profile == BALANCING:
         return _settings_of_balancing(settings, draws)
+    if profile == CLUSTERS:
+        # The optimisers of clients know trees only.
+        return msgspec.structs.replace(settings, routing="cluster", optimiser="none")
     return _settings_of_edges(settings, draws) if profile == EDGES else settings
 
 
