@@ -21,7 +21,7 @@ In the profile *balancing* brokers balance load all the time (see `roost.balanci
 in *all*, in clusters of edge-brokers or in any other shape; some are asked to be emptied.
 
 In the profile *clusters* brokers form a hierarchy with a mesh at the top (see `broker.hierarchy`), with the
-churn and the faults of *all*.
+churn and the faults of *all*, or of *edges* in every other scenario.
 
 A scenario is a workload like any other: `Scenario.text` is the file from which it runs in the same way.
 """
@@ -55,6 +55,7 @@ from roost.simulation.scenario_settings import (
     MOVES,
     OVERLAY,
     REWIRINGS,
+    is_edgy,
     settings_of,
 )
 from roost.simulation.script import Script
@@ -95,6 +96,7 @@ class Scenario(Script):
     def __init__(self, seed: int, profile: str = "all") -> None:
         super().__init__(seed, profile)
         self.settings = settings_of(seed, profile, self.random)
+        self._is_edgy = is_edgy(seed, profile)
         self._publishers: dict[str, dict[str, Advertisement]] = {}
         self._subscribers: dict[str, list[str]] = {}
         self._durables: list[str] = []  # subscribers whose session outlives their process
@@ -113,7 +115,7 @@ class Scenario(Script):
 
     def _build(self) -> None:
         r = self.random
-        small = self.profile in (EDGES, REWIRINGS, BALANCING)
+        small = self._is_edgy or self.profile in (REWIRINGS, BALANCING)
         largest = [3, 5, 12] if small else [6, 15, BROKERS_MAX]
         size = r.randint(BROKERS_MIN, r.choice(largest))
         if self.profile == OVERLAY:
@@ -138,7 +140,7 @@ class Scenario(Script):
         self._now += 1.0 + SETTLE_S
 
     def _machine(self, at: float, name: str) -> st.AddBroker:
-        quick = self.profile in (MOVES, EDGES, REWIRINGS, OVERLAY, BALANCING)
+        quick = self._is_edgy or self.profile in (MOVES, REWIRINGS, OVERLAY, BALANCING)
         mhz = self.random.choice([100.0, 1000.0] if quick else [1.0, 20.0, 1000.0])
         if self.profile == BALANCING:
             mhz = self.random.choice([20.0, 100.0, 400.0])
@@ -164,7 +166,7 @@ class Scenario(Script):
 
     def _phase(self) -> None:
         r = self.random
-        if self.profile == EDGES:
+        if self._is_edgy:
             self._phase_of_edges()
             return
         kind = r.choice(["faults", "faults", "churn", "both"])
@@ -568,9 +570,10 @@ class Scenario(Script):
 
     def _faults(self) -> tuple[str, tuple[float, float]]:
         """Of which kinds they are, and how long they last."""
+        if self._is_edgy:
+            return EDGES, EDGE_FAULTS_S
         alike = {MOVES: "all", BALANCING: "all", CLUSTERS: "all", OVERLAY: REWIRINGS}
-        lasts_s = EDGE_FAULTS_S if self.profile == EDGES else (SHORTEST_S, PHASE_S / 2)
-        return alike.get(self.profile, self.profile), lasts_s
+        return alike.get(self.profile, self.profile), (SHORTEST_S, PHASE_S / 2)
 
 
 def scenario_of(seed: int, profile: str) -> Scenario | ServiceScenario:

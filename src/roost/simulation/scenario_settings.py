@@ -54,6 +54,11 @@ HURRIED: dict[str, str] = {
 }
 
 
+def is_edgy(seed: int, profile: str) -> bool:
+    """Whether faults last, and clients begin and end meanwhile: in some profiles in every other scenario."""
+    return profile == EDGES or (profile == CLUSTERS and seed % 2 == 1)
+
+
 def settings_of(seed: int, profile: str, draws: random.Random) -> Settings:
     settings = _settings_of_all(seed, profile, draws)
     if profile == MOVES:
@@ -68,7 +73,8 @@ def settings_of(seed: int, profile: str, draws: random.Random) -> Settings:
         return _settings_of_balancing(settings, draws)
     if profile == CLUSTERS:
         # The optimisers of clients know trees only.
-        return msgspec.structs.replace(settings, routing="cluster", optimiser="none")
+        found = _settings_of_edges(settings, draws) if is_edgy(seed, profile) else settings
+        return msgspec.structs.replace(found, routing="cluster", optimiser="none")
     return _settings_of_edges(settings, draws) if profile == EDGES else settings
 
 
