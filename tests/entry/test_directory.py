@@ -56,15 +56,24 @@ def test_who_was_sent_is_counted_once() -> None:
     """As one on the way, until the broker has said how many it has; never as both."""
     own = directory({"A": 0, "B": 0})
     for _ in range(10):
-        own.some("load", 1, 0.5)
-    for broker in ("A", "B"):
-        own.heard(broker, f"{broker}:7411", 5, 1.0, 2.0)
+        own.some("load", 1, 1.9)
+    own.heard("A", "A:7411", 5, 1.0, 2.0)
+    own.heard("B", "B:7411", 2, 1.0, 2.0)  # three of its five are on the way
     own.heard("C", "C:7411", 5, 1.0, 2.0)
     assert Counter(own.some("load", 1, 2.1)[0] for _ in range(3)) == {
         "A:7411": 1,
         "B:7411": 1,
         "C:7411": 1,
     }
+
+
+def test_who_never_came_is_forgotten() -> None:
+    own = directory({"A": 0, "B": 0})
+    for _ in range(10):
+        own.some("load", 1, 0.5)
+    own.heard("A", "A:7411", 5, 1.0, 4.0)
+    own.heard("B", "B:7411", 0, 1.0, 4.0)
+    assert Counter(own.some("load", 1, 4.1)[0] for _ in range(5)) == {"B:7411": 5}
 
 
 @pytest.mark.parametrize("policy", ["turn", "load", "near"])

@@ -35,7 +35,7 @@ FAR_S = 0.05
 Servers = dict[str, BrokerServer]
 
 
-def config_of(name: str, servers: Servers, *, mode: str = "acting", **tables: object) -> ServerConfig:
+def config_of(name: str, servers: Servers, *, mode: str = "acting") -> ServerConfig:
     """Of one that is linked to the first."""
     neighbours = {f"B{n}": "" for n in (1, 2)}
     if name != "B0":
@@ -45,17 +45,16 @@ def config_of(name: str, servers: Servers, *, mode: str = "acting", **tables: ob
         links=LinksTable(neighbours=neighbours),
         admin=AdminTable(port=-1),
         optimisers=OptimisersTable(modules={"entry": f"{mode} period_s={PERIOD_S}"}),
-        **tables,  # type: ignore[arg-type]
     )
 
 
 @asynccontextmanager
-async def federation(**tables: object) -> AsyncIterator[Servers]:
+async def federation() -> AsyncIterator[Servers]:
     """B0, B1 and B2, which know each other."""
     servers: Servers = {}
     try:
         for name in ("B0", "B1", "B2"):
-            servers[name] = await start_server(config_of(name, servers, **tables))
+            servers[name] = await start_server(config_of(name, servers))
         await until(lambda: all(len(known(server)) == 3 for server in servers.values()))
         yield servers
     finally:
@@ -75,7 +74,9 @@ def known(server: BrokerServer) -> dict[str, str]:
 
 def clients_of(servers: Servers) -> dict[str, int]:
     return {
-        name: sum(session.connection is not None for session in server.shell.machine.sessions.values())
+        name: sum(
+            session.connection is not None for session in server.shell.machine.sessions.values()
+        )
         for name, server in servers.items()
     }
 
@@ -88,13 +89,17 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(scenario())  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("by", ["", "?by=load"])
-def test_clients_are_spread_evenly(by: str) -> None:
+@pytest.mark.parametrize(("by", "apart"), [("", 0), ("?by=load", 2)])
+def test_clients_are_spread_evenly(by: str, apart: int) -> None:
+    """By load all but exactly: somebody who is on the way may have been counted already."""
+
     async def scenario() -> None:
         async with federation() as servers, AsyncExitStack() as stack:
             for _ in range(CLIENTS):
                 await stack.enter_async_context(roost.connect(entry(servers["B0"], by)))
-            assert clients_of(servers) == dict.fromkeys(servers, CLIENTS // 3)
+            found = clients_of(servers).values()
+            assert sum(found) == CLIENTS
+            assert max(found) - min(found) <= apart
 
     run(scenario)
 
@@ -108,7 +113,9 @@ def test_by_load_the_others_fill_up_first() -> None:
             await until(lambda: directory_of(servers["B0"])._known["B1"].clients == 6)
             for _ in range(12):
                 await stack.enter_async_context(roost.connect(entry(servers["B0"], "?by=load")))
-            assert clients_of(servers) == {"B0": 6, "B1": 6, "B2": 6}
+            found = clients_of(servers)
+            assert found["B1"] <= 7
+            assert abs(found["B0"] - found["B2"]) <= 2
 
     run(scenario)
 
@@ -138,7 +145,8 @@ def test_a_broker_that_is_gone_is_not_handed_out_and_its_clients_go_elsewhere() 
             ]
             await servers["B2"].stop()
             await until(lambda: "B2" not in known(servers["B0"]))
-            await until(lambda: sum(clients_of(servers).values()) == 3 and not clients_of(servers)["B2"])
+            del servers["B2"]
+            await until(lambda: sum(clients_of(servers).values()) == 3)
             for client in clients:
                 await client.publish({"n": 1})
                 await client.flush()
@@ -150,7 +158,10 @@ class Far(Wire):
     """A wire that takes its time."""
 
     async def _pass(
-        self, way: Way, source: asyncio.StreamReader, sink: asyncio.StreamWriter
+        self,
+        way: Way,  # noqa: ARG002
+        source: asyncio.StreamReader,
+        sink: asyncio.StreamWriter,
     ) -> None:
         while data := await source.read(1 << 16):
             await asyncio.sleep(FAR_S)
@@ -213,7 +224,9 @@ def test_a_broker_that_is_no_entry_point_says_so() -> None:
             ServerConfig(broker=BrokerTable(name="B0", port=0), admin=AdminTable(port=-1))
         )
         try:
-            with pytest.raises(roost.ConnectError, match="B0 is no entry point; expected .entry. mode"):
+            with pytest.raises(
+                roost.ConnectError, match=r"B0 is no entry point; expected .entry. mode"
+            ):
                 async with roost.connect(entry(server), timeout_s=1.0):
                     pass
         finally:
@@ -242,7 +255,7 @@ def test_strangers_are_not_told_where_brokers_are(tmp_path: Path) -> None:
             broker=BrokerTable(name="B0", port=0),
             admin=AdminTable(port=-1),
             optimisers=OptimisersTable(modules={"entry": "acting period_s=0.1"}),
-            security=SecurityTable(users=str(users)),
+            security=SecurityTable(enabled=True, users=str(users)),
         )
         server = await start_server(config)
         try:
@@ -273,7 +286,9 @@ def test_urls(url: str, by: str) -> None:
     assert "x@" not in target.url
 
 
-@pytest.mark.parametrize("url", ["roost://h1?by=load", "roost+entry://h1?by=luck", "roost+entry://"])
+@pytest.mark.parametrize(
+    "url", ["roost://h1?by=load", "roost+entry://h1?by=luck", "roost+entry://"]
+)
 def test_urls_that_say_nothing(url: str) -> None:
     with pytest.raises(BadUrl):
         target_of(url, environment={})

@@ -33,7 +33,7 @@ async def published_and_got(federation: Federation) -> list[list[int]]:
         found = []
         for subscription in subscriptions:
             events = [await subscription.get() for _ in range(EVENTS)]
-            by = [[e["n"] for e in events if e["from"] == source] for source in range(3)]
+            by = [[int(e["n"]) for e in events if e["from"] == source] for source in range(3)]
             assert all(numbers == sorted(numbers) for numbers in by)
             found.append(sorted(n for numbers in by for n in numbers))
         return found

@@ -6,7 +6,7 @@
 
 **By load.** What a broker says of itself is old by up to a period, and a crowd that comes within one would
 all be sent to the same. So whoever is sent somewhere counts there from that moment on, until the broker has
-had the time to count it itself.
+so many clients more, or some time has passed, and it went elsewhere.
 
 A broker that has said nothing for three periods is not handed out.
 """
@@ -21,8 +21,8 @@ from msgspec import Struct
 Policy = Literal["turn", "load", "near"]
 # So many of its periods may a broker be silent.
 PERIODS = 3.0
-# How long somebody who was sent to a broker takes to get there, and to be counted.
-ON_THE_WAY_S = 1.0
+# How long somebody who was sent to a broker may take to get there.
+ON_THE_WAY_S = 3.0
 
 
 class Known(Struct):
@@ -32,13 +32,18 @@ class Known(Struct):
     clients: int
     weight: float
     heard_at: float
-    sent: deque[float]  # when clients were sent there that it may not have counted
+    sent: deque[float]  # when clients were sent there that it has not counted
 
+    @property
     def share(self) -> float:
         """How much it has to bear, of what it can."""
-        while self.sent and self.sent[0] < self.heard_at - ON_THE_WAY_S:
-            self.sent.popleft()
         return (self.clients + len(self.sent)) / self.weight
+
+    def arrived(self, count: int, now: float) -> None:
+        """It has so many clients more: those that were sent first. Who has not come by now went elsewhere."""
+        while self.sent and (count > 0 or self.sent[0] < now - ON_THE_WAY_S):
+            self.sent.popleft()
+            count -= 1
 
 
 class Directory:
@@ -52,8 +57,10 @@ class Directory:
     def heard(self, broker: str, address: str, clients: int, weight: float, now: float) -> None:
         """A broker speaks of itself."""
         known = self._known.get(broker)
-        sent = deque() if known is None else known.sent
-        self._known[broker] = Known(address, clients, weight, now, sent)
+        if known is None:
+            known = self._known[broker] = Known(address, clients, weight, now, deque())
+        known.arrived(clients - known.clients, now)
+        known.address, known.clients, known.weight, known.heard_at = address, clients, weight, now
 
     def brokers(self, now: float) -> dict[str, str]:
         """Those that are there, and where, by name."""
@@ -65,7 +72,7 @@ class Directory:
         """Addresses for a client, the best first."""
         there = list(self.brokers(now))
         if policy == "load":
-            there.sort(key=lambda broker: self._known[broker].share())
+            there.sort(key=lambda broker: self._known[broker].share)
         elif there:
             first = self._turn % len(there)
             there = there[first:] + there[:first]
