@@ -24,6 +24,7 @@ HOUSE = (
     "balancing",
     "relocation",
     "partition",
+    "entry",
     "simulation",
     "runtime",
     "client",

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 MODULES = "roost.modules"
+# The module that knows where brokers are, and what it is asked for clients that want to know.
+ENTRY, LOCATE = "entry", "locate"
 # Group -> name -> the class, as `package.module:Class`.
 BUILT_IN: Mapping[str, Mapping[str, str]] = {
     MODULES: {
@@ -17,5 +19,6 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "pop": "roost.relocation:Pop",
         "balancing": "roost.balancing:Balancing",
         "overlay": "roost.overlay.organising:SelfOrganising",
+        ENTRY: "roost.entry:EntryPoint",
     },
 }

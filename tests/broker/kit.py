@@ -14,7 +14,7 @@ obvious way, from nothing but the overlay and what clients ask for.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from roost.broker import commands as do
@@ -24,7 +24,7 @@ from roost.broker.config import BrokerConfig, ClientConfig, Leases
 from roost.broker.core import Broker
 from roost.broker.messages import DATA, PROTOCOL_VERSION, Frame, Message, Parcel
 from roost.broker.module import Module
-from roost.broker.names import Address
+from roost.broker.names import Address, Rank
 from roost.broker.story import Storybook
 from roost.language import (
     Event,
@@ -84,9 +84,11 @@ class Federation:
         *edges: Edge,
         modules: Callable[[str], Sequence[Module]] = lambda _: (),
         start: bool = True,
+        peers: Collection[Edge] = (),
         **config: Any,
     ) -> None:
         self.edges = list(edges)
+        self.peers = peers  # edges of a mesh, where brokers have ranks
         self.now = 0.0
         self.brokers: dict[str, Broker] = {}
         self.clients: dict[str, Client] = {}
@@ -143,8 +145,15 @@ class Federation:
         for dialler, called in self.edges:
             if name in (dialler, called):
                 neighbour = called if name == dialler else dialler
-                self.handle(name, ev.LinkAdded(neighbour, dial=name == dialler))
+                rank = self._rank(name, dialler, called) if config.routing == "cluster" else ""
+                self.handle(name, ev.LinkAdded(neighbour, dial=name == dialler, rank=rank))
         return broker
+
+    def _rank(self, name: str, dialler: str, called: str) -> Rank:
+        """What the other end of a link is: whoever dials is below."""
+        if (dialler, called) in self.peers:
+            return "peer"
+        return "super" if name == dialler else "sub"
 
     def crash(self, name: str, *, keep_store: bool = False) -> None:
         """The broker is gone, with whatever was not safe."""

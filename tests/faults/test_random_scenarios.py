@@ -15,7 +15,7 @@ from roost.broker.spares import Spares
 from roost.broker.work import Work
 from roost.simulation.fuzz import fuzz
 from roost.simulation.oracle import Oracle
-from roost.simulation.scenario_settings import EDGES, MOVES, REWIRINGS
+from roost.simulation.scenario_settings import CLUSTERS, EDGES, MOVES, REWIRINGS
 
 SEEDS = 100
 EDGE_SEEDS = 300
@@ -51,6 +51,7 @@ CORNERS = (
     [
         *(("all", first) for first in range(0, SEEDS, AT_ONCE)),
         *((EDGES, first) for first in range(0, EDGE_SEEDS, AT_ONCE)),
+        (CLUSTERS, 0),
     ],
 )
 def test_nothing_is_lost_doubled_or_reordered(profile: str, first: int) -> None:

@@ -22,6 +22,8 @@ from roost.broker.messages import (
     HandOver,
     Inquiry,
     LinkHello,
+    Locate,
+    Located,
     Login,
     Marker,
     MarkerEcho,
@@ -169,6 +171,8 @@ unnumbered_by_kind: dict[type[Ack | Greeting], SearchStrategy[Parcel]] = {
     AttachRefused: st.builds(AttachRefused, names, names, st.booleans()),
     Ping: st.builds(Ping, numbers),
     Pong: st.builds(Pong, numbers),
+    Locate: st.builds(Locate, names),
+    Located: st.builds(Located, st.lists(names, max_size=4).map(tuple), names),
 }
 
 

@@ -79,6 +79,7 @@ class Absence:
         greedy: Callable[[Sequence[Link]], None],
         answered: Callable[[Link, int], None],
         excused: Callable[[Link], None],
+        passes: Callable[[Link, Link], bool],
         grace_s: float,
     ) -> None:
         self._here = identity.name
@@ -89,6 +90,7 @@ class Absence:
         self._greedy = greedy  # these get every event from now on
         self._answered = answered  # a neighbour has answered all announcements up to this number
         self._excused = excused  # what settles waits for it no longer
+        self._passes = passes  # whether what comes from the one goes on to the other
         self._grace_s = grace_s
         self._greedy_links: list[Link] = []
         self._questions: list[Question] = []
@@ -169,7 +171,11 @@ class Absence:
     def _path(self, link: Link) -> tuple[str, ...]:
         """The way from here to somebody who wants everything, other than that neighbour."""
         for other in self._greedy_links:
-            if other is not link and other is not link.follows and other.follows is not link:
+            if (
+                self._passes(link, other)
+                and other is not link.follows
+                and other.follows is not link
+            ):
                 return (self._here, *other.wants_path)
         return ()
 
@@ -234,7 +240,7 @@ class Absence:
         waiting: dict[Link, int] = {}
         for other in self._links.values():
             # Of those who are away it knows: we have told it that everything is wanted.
-            if other is not link and not other.away and other.announced > other.answered:
+            if self._passes(link, other) and not other.away and other.announced > other.answered:
                 waiting[other] = other.announced
                 if other.announced > other.inquired:
                     self._inquire(other, message.cause)
@@ -250,7 +256,11 @@ class Absence:
         self._holds = False
         for question in self._questions:
             for link in self._links.values():
-                if link is not question.asker and not link.away and link.announced > link.answered:
+                if (
+                    self._passes(question.asker, link)
+                    and not link.away
+                    and link.announced > link.answered
+                ):
                     question.waiting[link] = link.announced
         self.due.update(
             (link, None) for link in self._links.values() if link.announced > link.inquired

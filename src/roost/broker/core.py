@@ -102,6 +102,7 @@ class Broker:
             tell,
             self._drained,
             work.journal,
+            self.router.passes,
         )
         self.absence = Absence(
             node.identity,
@@ -111,6 +112,7 @@ class Broker:
             greedy=self._set_greedy,
             answered=self.router.answered,
             excused=self.draining.excuse,
+            passes=self.router.passes,
             grace_s=config.absence_grace_s,
         )
         self.membership = Membership(
@@ -118,6 +120,7 @@ class Broker:
             links,
             tell=tell,
             close=self._close,
+            passes=self.router.passes,
             enabled=config.members,
         )
         arbiter = Arbiter(lease_s=config.leases.lease_s, rest_s=config.leases.rest_s)

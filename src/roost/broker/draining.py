@@ -1,8 +1,9 @@
 """Telling when everything that is on the way has arrived: markers, not waiting times.
 
 A marker is a message of the data class. The broker that begins sends it to all neighbours, each of
-which passes it on to all others, behind whatever it has to forward. A broker without anybody else to
-pass it to sends an echo back; one that has heard the echo of all that it passed it to does the same.
+which passes it on to all others (but not from peer to peer: as it does with events), behind whatever it has
+to forward. A broker without anybody else to pass it to sends an echo back; one that has heard the echo of
+all that it passed it to does the same.
 When the echo is back at the beginning, every event that was ahead of the marker has been handled by
 every broker that it had to reach. If a session is to be handed over, the echo is of the data class, too:
 then every event that was on the way to the beginning has come as well.
@@ -97,9 +98,11 @@ class Draining:
         tell: Callable[[Link, Message], None],
         drained: Callable[[str, str, str, tuple[str, ...]], None],
         journal: Journal | None,
+        passes: Callable[[Link, Link], bool],
     ) -> None:
         self._links = links
         self._identity = identity
+        self._passes = passes  # whether what comes from the one goes on to the other
         self._begun = 0  # markers that began here
         self._tell = tell
         self._drained = drained
@@ -184,7 +187,7 @@ class Draining:
             self._keep(Drain(marker.id, marker.cause, link.name, (), (), marker.ahead, again=True))
             return
         others, missing = self._neighbours(marker.id)
-        others = tuple(name for name in others if name != link.name)
+        others = tuple(name for name in others if self._passes(link, self._links[name]))
         self._spread(Drain(marker.id, marker.cause, link.name, others, missing, marker.ahead))
 
     def _neighbours(self, id_: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from roost.broker.messages import Message, Parcel
-from roost.broker.names import Address
+from roost.broker.names import Address, Rank
 from roost.broker.permissions import Permission
 from roost.language import Advertisement, Event, Subscription
 
@@ -97,6 +97,7 @@ class NeighboursConfigured(Struct, frozen=True, gc=False):
     """
 
     neighbours: Mapping[str, bool]
+    ranks: Mapping[str, Rank] = {}  # of those that have one
 
 
 class LinkAdded(Struct, frozen=True, gc=False):
@@ -105,6 +106,7 @@ class LinkAdded(Struct, frozen=True, gc=False):
     broker: str
     dial: bool
     address: Address = Address("")  # where to, unless the driver knows
+    rank: Rank = ""  # what it is to us, where brokers have ranks
 
 
 class LinkRemoved(Struct, frozen=True, gc=False):

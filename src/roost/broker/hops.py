@@ -9,7 +9,7 @@ from roost.broker.channel import Channel, Marks
 from roost.broker.demands import demands_of
 from roost.broker.journal import Journal
 from roost.broker.messages import PROTOCOL_VERSION
-from roost.broker.names import Address
+from roost.broker.names import Address, Rank
 from roost.broker.permissions import Permission
 from roost.broker.told import Told
 from roost.language import Advertisement, Interest
@@ -119,6 +119,7 @@ class Link(Peer):
         "peer_incarnation",
         "peer_life",
         "presumed",
+        "rank",
         "speaks",
         "standby",
         "subscriptions_told",
@@ -141,6 +142,7 @@ class Link(Peer):
         super().__init__(name)
         self._journal = journal
         self.dials = dials  # whether it is on us to connect
+        self.rank: Rank = ""
         self.address = Address("")  # where it is found, if it or somebody else has said so
         self.attempts = 0  # in vain, since it was last open
         self.greeted = False  # the neighbour has greeted back on this connection: it is open
@@ -190,6 +192,7 @@ class Link(Peer):
                 self.peer_life,
                 self.number_base,
                 self.address,
+                self.rank,
             )
             self._journal.put("link", self.name, value=record)
 

@@ -42,7 +42,7 @@ from roost.broker.messages import (
     Note,
     Publication,
 )
-from roost.broker.names import Address
+from roost.broker.names import Address, Rank
 from roost.broker.pausing import Pausing
 from roost.broker.peers import Peers
 from roost.broker.permissions import NOBODY
@@ -124,20 +124,29 @@ class Links:
             self.removed(ev.LinkRemoved(name, f"{self._identity.name} is not linked to {name}"))
         for name, dial in now.items():
             if name not in before:
-                self.added(ev.LinkAdded(name, dial))
-            elif name in self._links and before[name] != dial:
-                self._links[name].dials = dial
-                self._links[name].keep()
-                self.dial(self._links[name])
+                self.added(ev.LinkAdded(name, dial, rank=event.ranks.get(name, "")))
+            elif name in self._links:
+                self._configured_anew(
+                    self._links[name], dial, event.ranks.get(name, ""), before[name]
+                )
         self.configured_before = now
         if self._work.journal is not None:
             self._work.journal.put("configured", value=tuple(now.items()))
+
+    def _configured_anew(self, link: Link, dial: bool, rank: Rank, dialled: bool) -> None:
+        if link.rank != rank:
+            link.rank = rank
+            self.begin_anew(link)  # who is told what goes by it
+        if dial != dialled:
+            link.dials = dial
+            link.keep()
+            self.dial(link)
 
     def added(self, event: ev.LinkAdded) -> None:
         if event.broker in self._links:
             return
         link = self.new(event.broker, event.dial)
-        link.address = event.address
+        link.address, link.rank = event.address, event.rank
         link.keep()
         self.introduce(link)
 

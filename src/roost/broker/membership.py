@@ -1,8 +1,9 @@
 """Who is behind which link, so that no link closes a circle and no two brokers have one name.
 
-Links form a tree, and every rule of routing stands on that. Whoever writes the settings of two dozen
-brokers may err. So each broker knows the names of those behind each of its links: neighbours tell each
-other, at a greeting all of them, and from then on what changes (`Members`).
+Links form a tree, and every rule of routing stands on that. (Where some form a mesh, in which nothing goes
+on from one peer to another, *behind* a link is whoever events come from by it; see `hierarchy`.) Whoever
+writes the settings of two dozen brokers may err. So each broker knows the names of those behind each of its
+links: neighbours tell each other, at a greeting all of them, and from then on what changes (`Members`).
 
     a greeting       of a broker that is behind another link: refused, with the reason; it is the younger link
     Members          of somebody who is behind another link, or is called as we are: two links have come up at
@@ -33,12 +34,14 @@ class Membership:
         *,
         tell: Callable[[Link, Message], None],
         close: Callable[[Link, str], None],
+        passes: Callable[[Link, Link], bool],
         enabled: bool,
     ) -> None:
         self._here = here
         self._links = links
         self._tell = tell
         self._close = close  # a link, and why
+        self._passes = passes  # whether what comes from the one goes on to the other
         self._enabled = enabled
 
     def objection_to(self, link: Link) -> str:
@@ -57,7 +60,7 @@ class Membership:
         """Those who are here, and not behind these neighbours."""
         names = [self._here]
         for other in self._links.values():
-            if other not in links and other.joined:
+            if other.joined and all(self._passes(other, link) for link in links):
                 names += (other.name, *other.behind)
         return tuple(names)
 
@@ -109,7 +112,8 @@ class Membership:
         message = Members(False, tuple(added), tuple(gone))
         if message.added or message.gone:
             for link in self._links.values():
-                if link is not source and link.greeted and link.version >= ASKS_BACK:
+                there = link.greeted and link.version >= ASKS_BACK
+                if there and self._passes(source, link):
                     self._tell(link, message)
 
     def _link_to(self, name: str, *, but: Link) -> Link | None:

@@ -444,6 +444,19 @@ class Pong(Struct, frozen=True, gc=False):
     number: int
 
 
+class Locate(Struct, frozen=True, gc=False):
+    """Where had a client better connect? No greeting is needed; drivers answer, and machines never see it."""
+
+    by: str  # see `roost.entry`
+
+
+class Located(Struct, frozen=True, gc=False):
+    """The answer: addresses, the best first; or why there are none."""
+
+    addresses: tuple[str, ...]
+    reason: str = ""
+
+
 class Frame(Struct, frozen=True, gc=False):
     """A message with its number on this link and in its class."""
 
@@ -460,7 +473,9 @@ class Ack(Struct, frozen=True, gc=False):
     data: int
 
 
-Greeting: TypeAlias = LinkHello | Login | Attach | Attached | AttachRefused | Ping | Pong
+Greeting: TypeAlias = (
+    LinkHello | Login | Attach | Attached | AttachRefused | Ping | Pong | Locate | Located
+)
 # All that a connection carries.
 Parcel: TypeAlias = Frame | Ack | Greeting
 

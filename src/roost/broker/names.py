@@ -3,10 +3,15 @@
 Brokers know each other by name, and their drivers know where a name is to be dialled. Clients know addresses
 only. Whoever sends a client elsewhere has to say an address; neighbours tell each other theirs in the
 greeting.
+
+A rank says what a neighbour is to us, where brokers have ranks (`hierarchy`).
 """
 
 from __future__ import annotations
 
-from typing import NewType
+from typing import Literal, NewType
 
 Address = NewType("Address", str)
+
+# "" where brokers have none.
+Rank = Literal["", "super", "sub", "peer"]

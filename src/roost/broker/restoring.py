@@ -21,6 +21,8 @@ from roost.broker.rewiring.rewirings import Rewirings
 from roost.broker.router import Flooding
 from roost.broker.spares import Kind
 
+# What a link's record has behind who dials; stores of an earlier version know only the first of these.
+LINK_RECORD: tuple[Any, ...] = ("", "", 0, "", "")
 # The first word of a key -> the rest of it -> the record.
 Kinds = Mapping[str | int, Mapping[StoreKey, Any]]
 
@@ -92,8 +94,8 @@ def restore_peers(node: Node, kinds: Kinds) -> None:
     node.linked.configured_before = None if configured is None else dict(configured)
     for (name,), (dials, *rest) in kinds.get("link", {}).items():
         link = node.linked.new(str(name), dials)
-        # Stores of an earlier version know only the first of these.
-        link.peer_incarnation, link.peer_life, link.number_base, address = (*rest, "", 0, "")[:4]
+        known = (*rest, *LINK_RECORD[len(rest) :])
+        link.peer_incarnation, link.peer_life, link.number_base, address, link.rank = known
         link.address = Address(address)
     counted = kinds.get("published", {})
     for (name,), (client, ending, durable, process, *later) in kinds.get("session", {}).items():

@@ -13,6 +13,7 @@ and a user may bring another, by deriving from one of them and overriding what i
 
     Flooding (this module)                  subscriptions concern every neighbour
     AdvertisementBased (`advertisements`)   they concern those from whom an overlapping advertisement came
+    Clustered (`hierarchy`)                 they go up only, and events go up to meet them
 
 What differs is said by a few words (`Strategy`), from which the checkers and the oracle know what to expect.
 """
@@ -28,6 +29,7 @@ from roost.broker.demands import meets
 from roost.broker.hops import Entry, Hop, Inside, Link
 from roost.broker.journal import Journal
 from roost.broker.messages import Message, Subscribe, Unsubscribe
+from roost.broker.names import Rank
 from roost.broker.spares import Kind, Spares
 from roost.language import Advertisement, Event, Interest, Subscription
 from roost.matching import Index, Poset
@@ -44,8 +46,14 @@ class Strategy(Struct, frozen=True):
     # Neighbours are told of advertisements, and of the subscriptions that overlap those that came from them;
     # a client publishes what it has advertised. Otherwise subscriptions go everywhere.
     advertises: bool
-    # Whether a broker passes on to one neighbour what came from another; in a tree, to all others.
-    passes: Callable[[str, str, str], bool] = lambda here, source, target: source != target  # noqa: ARG005
+    # Whether a broker passes on to one neighbour what came from another one, by their ranks; in a tree it
+    # does. And whether it tells the one of the subscriptions that came from the other.
+    passes: Callable[[Rank, Rank], bool] = lambda source, target: True  # noqa: ARG005
+    tells: Callable[[Rank, Rank], bool] = lambda source, target: True  # noqa: ARG005
+    # Neighbours of these ranks are told of the subscriptions that are made here.
+    hears: Callable[[Rank], bool] = lambda target: True  # noqa: ARG005
+    # Whether neighbours have ranks.
+    ranks: bool = False
 
 
 class Handles:

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 
 from roost.blame import blaming
 from roost.broker.advertisements import AdvertisementBased
+from roost.broker.hierarchy import Clustered
 from roost.broker.router import Flooding
 from roost.errors import UserError
 
 ROUTERS: Mapping[str, type[Flooding]] = {
     "advertisement": AdvertisementBased,
+    "cluster": Clustered,
     "flooding": Flooding,
 }
 

@@ -17,13 +17,15 @@ from roost.cli.figures import Column, Row, fitted, wide
 from roost.errors import UserError
 
 if TYPE_CHECKING:
+    from roost.overlay.hierarchies import Hierarchy
     from roost.overlay.topologies import Topology
     from roost.runtime.federation import Federation
 
 EXAMPLES = """\b
 TOPOLOGY is chain, star or tree, with --brokers; or in full, as `roost topology draw` draws it:
-chain:5, tree:7:3, random:20:7, peer:3x4. FILE is a list of links (B0 B1 a line), GraphML, or a
-workload of `roost sim`, of which only brokers and links are used.
+chain:5, tree:7:3, random:20:7, peer:3x4. cluster:2x3x4 is a hierarchy, with 2 peers at the top,
+3 brokers below each, and 4 below each of those (docs/HIERARCHIES.md). FILE is a list of links
+(B0 B1 a line), GraphML, or a workload of `roost sim`, of which only brokers and links are used.
 
 \b
 Examples:
@@ -34,6 +36,7 @@ Examples:
   roost up sites.graphml --durable --state /tmp/sites
   roost up tree --brokers 15 --optimise grape --goal load100 --observe
   roost up tree --brokers 15 --optimise overlay --optimise grape
+  roost up cluster:2x2x2
 """
 DOWN_EXAMPLES = """\b
 Examples:
@@ -101,9 +104,12 @@ def up(
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Start a federation of brokers on this machine, and wait until it is linked."""
-    from roost.runtime.federation import start
+    from roost.overlay.hierarchies import Hierarchy
+    from roost.runtime.federation import CLUSTER, start
 
     overlay = overlay_of(topology, brokers)
+    ranked = isinstance(overlay, Hierarchy)
+    peers = overlay.peers if isinstance(overlay, Hierarchy) else ()
     optimisers = optimisers_of(optimise or [], goal, observe=observe)
     if sys.stderr.isatty():
         print(f"starting {len(overlay.brokers)} brokers ...", file=sys.stderr)
@@ -116,6 +122,8 @@ def up(
         base_port=base_port,
         optimisers=optimisers,
         modules=modules_of(module or []),
+        peers=[(link.a, link.b) for link in peers],
+        routing=CLUSTER if ranked else "",
     )
     if json_:
         print_json(facts(federation, state))
@@ -139,8 +147,9 @@ def down(state: StateOption = DEFAULT_STATE) -> None:
 # --- which brokers ----------------------------------------------------------------------------------
 
 
-def overlay_of(text: str, brokers: int | None) -> Topology:
+def overlay_of(text: str, brokers: int | None) -> Topology | Hierarchy:
     """What the command line asks for."""
+    from roost.overlay.hierarchies import parse_hierarchy
     from roost.overlay.topologies import parse_topology
 
     if text in BY_NUMBER:
@@ -153,7 +162,7 @@ def overlay_of(text: str, brokers: int | None) -> Topology:
         raise UserError(f"--brokers goes with {names}; {text!r} says itself how many there are")
     if text.lower().endswith(".workload"):
         return overlay_of_workload(Path(text))
-    return parse_topology(text)
+    return parse_hierarchy(text) if text.startswith("cluster:") else parse_topology(text)
 
 
 def overlay_of_workload(path: Path) -> Topology:

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from roost.broker.messages import Login
 from roost.client.connection import KEEPALIVE_S, Connection
+from roost.client.entry import Entry, NoEntry, Place
 from roost.client.errors import ClientError
 from roost.client.url import Target, address_of, shown
 
@@ -65,6 +66,7 @@ class Dialler:
         self._keepalive_s = keepalive_s
         self._context = _context_of(target, tls)
         self._login = Login(target.user, target.token) if target.token else None
+        self._entry = Entry(target.entry, self._context, self._login) if target.entry else None
         self._current: tuple[str, int] | None = None  # whose session it is
         self._lost_at = 0.0
 
@@ -81,7 +83,7 @@ class Dialler:
         """Connect to `broker`, or else to the first that answers; DialError if none does."""
         reasons = []
         nobody = True
-        for address in self._turn(broker, line.loop.time(), moves=line.is_attached):
+        for address in await self._turn(broker, line.loop.time(), moves=line.is_attached):
             try:
                 async with asyncio.timeout(DIAL_S):
                     await self._connect(line, address, broker)
@@ -98,20 +100,30 @@ class Dialler:
         what = "; ".join(reasons) or f"{broker!r} is not the address of a broker"
         raise DialError(what, nobody=nobody and bool(reasons))
 
-    def _turn(self, broker: str, now: float, *, moves: bool) -> Sequence[tuple[str, int]]:
+    async def _turn(self, broker: str, now: float, *, moves: bool) -> Sequence[tuple[str, int]]:
         """Whom to dial, in this order. A client that moves has a session, and wants another just there."""
         elsewhere = None if broker == self._target.url else address_of(broker)
         if moves:
             return () if elsewhere is None else (elsewhere,)
         current, known = elsewhere or self._current, self._target.addresses
+        if current is not None and now - self._lost_at < self._failover_s:
+            return (current,)
+        if self._entry is not None:
+            return await self._located(known)
         if current is None:
             return known
-        if now - self._lost_at < self._failover_s:
-            return (current,)
         if current in known:
             place = known.index(current)
             return (*known[place:], *known[:place])
         return (current, *known)  # sent there, by a broker that knew where
+
+    async def _located(self, known: Sequence[Place]) -> Sequence[Place]:
+        """What entry points say; the first that answers. DialError if none does."""
+        assert self._entry is not None
+        try:
+            return await self._entry.addresses(known)
+        except NoEntry as error:
+            raise DialError(str(error), nobody=error.nobody) from None
 
     async def _connect(self, line: Line, address: tuple[str, int], broker: str) -> None:
         await line.loop.create_connection(

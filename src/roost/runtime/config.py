@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -18,7 +19,7 @@ from msgspec import inspect as types
 from roost.broker.config import BrokerConfig, BrokerSettings, Leases, UserQuotas
 from roost.broker.machines import kind_of
 from roost.broker.registry import make_module, module_class, parse_order
-from roost.broker.routers import check_router
+from roost.broker.routers import check_router, router_of
 from roost.errors import UserError
 from roost.language.literals import abbreviate
 from roost.runtime.tables import (
@@ -118,6 +119,23 @@ def check_config(server: ServerConfig) -> None:
         raise UserError(f"[{name}] {what}")
 
 
+def _objections_to_ranks(server: ServerConfig) -> Iterator[tuple[tuple[str, ...], str]]:
+    links, routing = server.links, server.broker.routing
+    named = [("super", links.super)] if links.super else []
+    named += [("peers", name) for name in links.peers]
+    for key, name in named:
+        if name not in links.neighbours:
+            what = f"{key}: {name} is no neighbour; expected one of neighbours"
+            yield ("links", key), what
+    if links.super and links.peers:
+        what = f"there are peers, and {links.super} is above; expected peers at the top only"
+        yield ("links", "peers"), what
+    with suppress(UserError):  # which is said elsewhere
+        if named and not router_of(routing).strategy.ranks:
+            what = f"{named[0][0]}: routing is {routing}; expected it to be cluster"
+            yield ("links", named[0][0]), what
+
+
 def objections(server: ServerConfig) -> Iterator[tuple[tuple[str, ...], str]]:
     """What does not go together: the path of the key that it shows in, and what is wrong."""
     broker, limits, tls, security = server.broker, server.limits, server.tls, server.security
@@ -155,6 +173,7 @@ def objections(server: ServerConfig) -> Iterator[tuple[tuple[str, ...], str]]:
         except ValueError:
             what = f"the address of {name} is {shown(address)}"
             yield place, f'{what}; expected "host:port" to dial it, or "" if it dials us'
+    yield from _objections_to_ranks(server)
     for small, large in (
         ("publication_bytes_max", "frame_bytes_max"),
         ("payload_bytes_max", "publication_bytes_max"),

@@ -7,6 +7,7 @@ beyond the bound the socket is not read at all. A frame that declares more than 
 refused by its length.
 
     Ping      answered, a few times: somebody takes the time from there to here, and goes again. No greeting.
+    Locate    answered, if this is an entry point (`roost.entry`): somebody goes where it had better go
     Login     once, and checked
     else      is the greeting, or something wrong in its place, which the machine refuses. From then on the
               connection is on its own (`SocketConnection`), with whatever stands behind.
@@ -18,7 +19,7 @@ import asyncio
 import struct
 from typing import TYPE_CHECKING
 
-from roost.broker.messages import Login, Parcel, Ping, Pong
+from roost.broker.messages import Locate, Login, Parcel, Ping, Pong
 from roost.wire import PREFACE, WireError, encode
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Doorstep(asyncio.BufferedProtocol):
         "_buffer",
         "_connection",
         "_frame_bytes_max",
+        "_has_asked",
         "_has_logged_in",
         "_held",
         "_is_over",
@@ -64,6 +66,7 @@ class Doorstep(asyncio.BufferedProtocol):
         self._offset = 0  # of that, in the stream
         self._unheard = 0  # bytes, since we have hung up
         self._pings = 0
+        self._has_asked = False
         self._has_logged_in = False
         self._is_over = False
 
@@ -149,6 +152,9 @@ class Doorstep(asyncio.BufferedProtocol):
                 connection.refuse(f"there were {PINGS_MAX} pings, and no greeting")
             else:
                 connection.transport.write(encode(Pong(parcel.number)))
+        elif type(parcel) is Locate and not (connection.neighbour or self._has_asked):
+            self._has_asked = True
+            connection.server.locate(connection, parcel)
         elif type(parcel) is Login and not self._has_logged_in and not connection.neighbour:
             self._has_logged_in = True
             connection.log_in(parcel)

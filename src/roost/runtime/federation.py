@@ -54,6 +54,8 @@ END_S = 15.0
 LOG_LINES_SHOWN = 5
 # The dialled end may start later, on the same machine: it is not worth waiting for long.
 REDIAL_S = (0.1, 2.0)
+# The routing of a hierarchy.
+CLUSTER = "cluster"
 
 
 class Member(Struct, frozen=True, kw_only=True):
@@ -83,6 +85,9 @@ class Federation(Struct, frozen=True, kw_only=True):
     durable: bool
     members: tuple[Member, ...]
     links: tuple[tuple[str, str], ...]  # the second dials
+    # In a hierarchy (`broker.hierarchy`): links of the two topmost; of any other the first is the super.
+    peers: tuple[tuple[str, str], ...] = ()
+    routing: str = ""  # "": as usual
 
     def running(self) -> list[Member]:
         return [x for x in self.members if x.process is not None and processes.is_alive(x.process)]
@@ -102,11 +107,13 @@ def start(
     optimisers: Tables | None = None,
     modules: Mapping[str, str] | None = None,
     machines: Mapping[str, str] | None = None,
+    peers: Sequence[tuple[str, str]] = (),
+    routing: str = "",
 ) -> Federation:
     """Start these brokers, and return when all of them are well and linked. Else none is left running.
 
     `optimisers` are tables of their settings, the same for all, and `modules` those of `[optimisers]`.
-    `machines` says of those that are no brokers what they are.
+    `machines` says of those that are no brokers what they are. `peers` are links of a hierarchy.
     """
     if not 1 <= len(brokers) <= BROKERS_MAX:
         raise UserError(f"{len(brokers):,} brokers; expected 1 to {BROKERS_MAX}, each is a process")
@@ -119,7 +126,11 @@ def start(
                 f" end it with {_command('down', state)}, or use another folder with --state"
             )
         (state / RECORD).unlink(missing_ok=True)
-        federation = _planned(brokers, links, title, durable, base_port)
+        federation = msgspec.structs.replace(
+            _planned(brokers, [*links, *peers], title, durable, base_port),
+            peers=tuple(peers),
+            routing=routing,
+        )
         _write_configs(state, federation, optimisers or {}, modules or {}, machines or {})
         try:
             federation = _started(state, federation)
@@ -211,7 +222,6 @@ def _write_configs(
     modules: Mapping[str, str],
     machines: Mapping[str, str],
 ) -> None:
-    neighbours = _neighbours(federation)
     for member in federation.members:
         data = f"data/{member.config.removesuffix('.toml')}" if federation.durable else ""
         tables: dict[str, Mapping[str, object]] = {
@@ -223,8 +233,9 @@ def _write_configs(
                 "redial_min_s": REDIAL_S[0],
                 "redial_max_s": REDIAL_S[1],
                 **({"machine": machines[member.name]} if member.name in machines else {}),
+                **({"routing": federation.routing} if federation.routing else {}),
             },
-            "links": {"neighbours": neighbours[member.name]},
+            "links": _links_of(federation, member.name),
             "admin": {"host": member.host, "port": member.admin_port},
             # Whoever started it may have traces where it was started: `roost trace on traces`.
             "trace": {"allowed": [str(Path.cwd())]},
@@ -235,14 +246,23 @@ def _write_configs(
         write_settings(state / member.config, tables, remark)
 
 
-def _neighbours(federation: Federation) -> dict[str, dict[str, str]]:
-    """For each broker its neighbours, with an address for those that it dials."""
+def _links_of(federation: Federation, name: str) -> dict[str, object]:
+    """Its neighbours, with an address for those that it dials; in a hierarchy, who of them is what."""
     addresses = {member.name: member.address for member in federation.members}
-    neighbours: dict[str, dict[str, str]] = {member.name: {} for member in federation.members}
+    neighbours: dict[str, str] = {}
+    above: list[str] = []
+    peers: list[str] = []
     for called, dials in federation.links:
-        neighbours[called][dials] = ""
-        neighbours[dials][called] = addresses[called]
-    return neighbours
+        if name in (called, dials):
+            other = dials if name == called else called
+            neighbours[other] = addresses[called] if name == dials else ""
+            if (called, dials) in federation.peers:
+                peers.append(other)
+            elif name == dials:
+                above.append(other)
+    if federation.routing != CLUSTER:
+        return {"neighbours": neighbours}
+    return {"neighbours": neighbours, "super": "".join(above), "peers": peers}
 
 
 # --- one more (see `growing`) -----------------------------------------------------------------------
@@ -268,7 +288,7 @@ def write_config(state: Path, federation: Federation, new: Member, like: Member)
     if federation.durable:
         own["data"] = f"data/{new.config.removesuffix('.toml')}"
     tables["broker"] |= own
-    tables["links"] = {"neighbours": _neighbours(federation)[new.name]}
+    tables["links"] = _links_of(federation, new.name)
     tables["admin"] = {"host": new.host, "port": new.admin_port}
     write_settings(state / new.config, tables, "Written by `roost join`.")
 

@@ -34,11 +34,13 @@ from roost.broker.events import (
 )
 from roost.broker.hops import Link
 from roost.broker.machines import kind_of
-from roost.broker.messages import Attach, LinkHello, Login, Parcel
+from roost.broker.messages import Attach, LinkHello, Locate, Located, Login, Parcel
 from roost.broker.module import ModuleState
 from roost.broker.names import Address
-from roost.broker.permissions import Permission
+from roost.broker.permissions import NOBODY, Permission
 from roost.broker.quotas import owner_of
+from roost.broker.routers import router_of
+from roost.built_in import ENTRY, LOCATE
 from roost.errors import UserError
 from roost.runtime.asking import Questions
 from roost.runtime.config import address_of, broker_config, limits_of, login_of
@@ -206,9 +208,12 @@ class BrokerServer:
 
     def _set_links(self) -> None:
         """The neighbours of the settings, and those that the store remembers from since."""
-        neighbours = self.config.links.neighbours
+        links, ranked = self.config.links, router_of(self.config.broker.routing).strategy.ranks
         self.shell.handle(
-            NeighboursConfigured({name: bool(address) for name, address in neighbours.items()})
+            NeighboursConfigured(
+                {name: bool(address) for name, address in links.neighbours.items()},
+                {name: links.rank(name) for name in links.neighbours} if ranked else {},
+            )
         )
 
     async def stop(self, *, within_s: float = DRAIN_S) -> None:
@@ -310,6 +315,23 @@ class BrokerServer:
             connection.checked("")
         else:
             self._logins.check(connection, login)
+
+    def locate(self, connection: SocketConnection, question: Locate) -> None:
+        """Somebody wants to know where to connect: it is told, if we know who it is, or need not."""
+        known = connection.id in self.shell.machine.node.peers.permissions
+        if self._users is not None and not known:
+            connection.transport.write(encode(Located((), NOBODY)))
+        else:
+            self.tasks.spawn("telling where brokers are", self._locate(connection, question.by))
+
+    async def _locate(self, connection: SocketConnection, by: str) -> None:
+        said = await self.questions.ask(self.shell, LOCATE, {"by": by}, ENTRY)
+        found = said.answers.get(ENTRY, {}).get("addresses", ())
+        reason = "; ".join(said.objections.values())
+        if not found and not reason:
+            reason = f'{self.name} is no entry point; expected [entry] mode = "acting" there'
+        if not connection.transport.is_closing():
+            connection.transport.write(encode(Located(tuple(found), reason)))
 
     def _answered(self, connection: SocketConnection, answer: Permission | str) -> None:
         if isinstance(answer, str):

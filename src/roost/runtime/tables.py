@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, defstruct
 
 from roost.broker.config import BrokerSettings, Leases, StorePolicy, UserQuotas
+from roost.broker.names import Rank
 from roost.broker.registry import module_class
 from roost.built_in import BUILT_IN, MODULES
 from roost.optimising.worth import Terms
@@ -100,6 +101,25 @@ class LinksTable(Table, frozen=True, kw_only=True):
             ' { B1 = "10.0.0.2:7411", B2 = "" }, or a table [links.neighbours]. Links form no circle.'
         ),
     ] = {}
+    super: Annotated[
+        str,
+        why(
+            "Where routing is cluster: which neighbour is the controller above this broker. Empty at the top."
+        ),
+    ] = ""
+    peers: Annotated[
+        list[str],
+        why(
+            "Where routing is cluster, at the top: the neighbours that are controllers there, too, each"
+            " linked with every other. All other neighbours are below this broker."
+        ),
+    ] = []
+
+    def rank(self, neighbour: str) -> Rank:
+        """What a neighbour is, where brokers have ranks."""
+        if neighbour == self.super:
+            return "super"
+        return "peer" if neighbour in self.peers else "sub"
 
 
 class LimitsTable(Table, Limits, frozen=True, kw_only=True):

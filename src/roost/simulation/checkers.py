@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 from roost.broker.channel import Lane
 from roost.broker.hops import Session
 from roost.broker.messages import DATA, Delivery, Message, Publication
-from roost.broker.routers import router_of
 from roost.language import Interest, covers, overlaps
 from roost.matching import Poset
 from roost.simulation.addresses import name_at
@@ -246,7 +245,7 @@ class Expected:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._strategy = router_of(world.settings.routing).strategy
+        self._strategy = world.strategy
         self._advertisements: dict[tuple[str, str], list[Identified]] = {}
         self._subscriptions: dict[tuple[str, str], list[Identified]] = {}
         edges = list(self._edges())
@@ -264,14 +263,20 @@ class Expected:
 
     def _edges(self) -> Iterable[tuple[str, str]]:
         """Every link both ways, each after those that lead to its beginning."""
-        overlay, passes = self._world.overlay, self._strategy.passes
+        overlay = self._world.overlay
         sorter: TopologicalSorter[tuple[str, str]] = TopologicalSorter()
         for here in overlay.brokers():
             neighbours = overlay.neighbours(here)
             for hearer in neighbours:
-                before = [(n, here) for n in neighbours if passes(here, n, hearer)]
+                before = [(n, here) for n in neighbours if self._passes(n, here, hearer)]
                 sorter.add((here, hearer), *before)
         return sorter.static_order()
+
+    def _passes(self, source: str, here: str, hearer: str) -> bool:
+        """Whether what comes from one neighbour goes on to another."""
+        rank = self._world.overlay.rank
+        ranks = rank(here, source), rank(here, hearer)
+        return source != hearer and self._strategy.passes(*ranks)
 
     def _told_advertisements(self, teller: str, hearer: str) -> list[Identified]:
         candidates = self._candidates("advertisements", self._advertisements, teller, hearer)
@@ -279,6 +284,8 @@ class Expected:
         return uncovered(candidates) if covering else candidates
 
     def _told_subscriptions(self, teller: str, hearer: str) -> list[Identified]:
+        if not self._strategy.hears(self._world.overlay.rank(teller, hearer)):
+            return []
         candidates = self._candidates("subscriptions", self._subscriptions, teller, hearer)
         if self._strategy.advertises:
             offered = [interest for _, interest in self._advertisements[hearer, teller]]
@@ -299,10 +306,12 @@ class Expected:
         life = self._world.hosts[teller].life
         here = [] if life is None else getattr(life.broker.router, kind).values()
         local = [(entry.id, entry.interest) for entry in here if not entry.hop.is_link]
+        rank, tells = self._world.overlay.rank, self._strategy.tells
         heard = (
             told[neighbour, teller]
             for neighbour in self._world.overlay.neighbours(teller)
-            if self._strategy.passes(teller, neighbour, hearer)
+            if self._passes(neighbour, teller, hearer)
+            and tells(rank(teller, neighbour), rank(teller, hearer))
         )
         return [*local, *(identified for part in heard for identified in part)]
 

@@ -1,12 +1,15 @@
 """Who is linked with whom, as the workload says: the outside view, against which brokers are checked.
 
-Brokers form an overlay, a forest. Machines that are no brokers are linked with each other as they like, and
-are no part of it: what is worked out of the overlay does not see them.
+Brokers form an overlay, a forest; in a hierarchy the topmost are a mesh (`broker.hierarchy`). Machines that
+are no brokers are linked with each other as they like, and are no part of it: what is worked out of the
+overlay does not see them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+
+from roost.broker.names import Rank
 
 
 class Fabric:
@@ -20,6 +23,7 @@ class Fabric:
         self._neighbours: dict[str, dict[str, float]] = {}  # with the latency, in seconds
         self._others: dict[str, None] = {}  # machines that are no brokers
         self._dials: dict[tuple[str, str], None] = {}  # (who dials, whom)
+        self._peers: dict[frozenset[str], None] = {}
         self._cut: dict[frozenset[str], None] = {}
         self._fresh: dict[frozenset[str], None] = {}
         self._part: dict[str, str] = {}
@@ -38,10 +42,14 @@ class Fabric:
         self._others.pop(name, None)
         self._find_parts()
 
-    def add_link(self, a: str, b: str, latency_s: float, *, fresh: bool = False) -> None:
+    def add_link(
+        self, a: str, b: str, latency_s: float, *, fresh: bool = False, peers: bool = False
+    ) -> None:
         """Neighbours from now on; the second dials."""
         self._neighbours[a][b] = self._neighbours[b][a] = latency_s
         self._dials[b, a] = None
+        if peers:
+            self._peers[frozenset((a, b))] = None
         if fresh:
             self._fresh[frozenset((a, b))] = None
             return
@@ -58,6 +66,7 @@ class Fabric:
         del self._neighbours[a][b], self._neighbours[b][a]
         self._dials.pop((a, b), None)
         self._dials.pop((b, a), None)
+        self._peers.pop(frozenset((a, b)), None)
         self._cut.pop(frozenset((a, b)), None)
         self._fresh.pop(frozenset((a, b)), None)
         self._find_parts()
@@ -76,6 +85,12 @@ class Fabric:
 
     def dials(self, a: str, b: str) -> bool:
         return (a, b) in self._dials
+
+    def rank(self, here: str, there: str) -> Rank:
+        """What a neighbour is, where neighbours have ranks: the first of a link is the super."""
+        if frozenset((here, there)) in self._peers:
+            return "peer"
+        return "super" if self.dials(here, there) else "sub"
 
     def latency_s(self, a: str, b: str) -> float:
         return self._neighbours[a].get(b, 0.0)

@@ -20,6 +20,9 @@ what passes through them (`overlay.organising`), in federations of up to 63 of t
 In the profile *balancing* brokers balance load all the time (see `roost.balancing`), with the same faults as
 in *all*, in clusters of edge-brokers or in any other shape; some are asked to be emptied.
 
+In the profile *clusters* brokers form a hierarchy with a mesh at the top (see `broker.hierarchy`), with the
+churn and the faults of *all*, or of *edges* in every other scenario.
+
 A scenario is a workload like any other: `Scenario.text` is the file from which it runs in the same way.
 """
 
@@ -31,6 +34,7 @@ import msgspec
 
 from roost.broker.story import Storybook
 from roost.language import Advertisement, Filter, Operator, Predicate, Subscription
+from roost.overlay.hierarchies import Hierarchy, random_hierarchy
 from roost.overlay.topologies import (
     Topology,
     balanced_tree,
@@ -46,10 +50,12 @@ from roost.simulation.optimisers import Modules, modules_of
 from roost.simulation.run import Checks, check, rest, run
 from roost.simulation.scenario_settings import (
     BALANCING,
+    CLUSTERS,
     EDGES,
     MOVES,
     OVERLAY,
     REWIRINGS,
+    is_edgy,
     settings_of,
 )
 from roost.simulation.script import Script
@@ -90,6 +96,7 @@ class Scenario(Script):
     def __init__(self, seed: int, profile: str = "all") -> None:
         super().__init__(seed, profile)
         self.settings = settings_of(seed, profile, self.random)
+        self._is_edgy = is_edgy(seed, profile)
         self._publishers: dict[str, dict[str, Advertisement]] = {}
         self._subscribers: dict[str, list[str]] = {}
         self._durables: list[str] = []  # subscribers whose session outlives their process
@@ -108,18 +115,23 @@ class Scenario(Script):
 
     def _build(self) -> None:
         r = self.random
-        small = self.profile in (EDGES, REWIRINGS, BALANCING)
+        small = self._is_edgy or self.profile in (REWIRINGS, BALANCING)
         largest = [3, 5, 12] if small else [6, 15, BROKERS_MAX]
         size = r.randint(BROKERS_MIN, r.choice(largest))
         if self.profile == OVERLAY:
             size = r.choice(OVERLAY_BROKERS)
-        topology = self._topology(size)
+        topology: Topology | Hierarchy = self._topology(size)
+        if self.profile == CLUSTERS:
+            topology = random_hierarchy(size, r.randrange(1000))
         self._brokers = list(topology.brokers)
         for name in self._brokers:
             self._say(self._machine(0.0, name))
         for link in topology.links:
             self._links.append((link.a, link.b))
             self._say(st.AddLink(at=0.0, a=link.a, b=link.b))
+        for link in topology.peers if isinstance(topology, Hierarchy) else ():
+            self._links.append((link.a, link.b))
+            self._say(st.AddPeerLink(at=0.0, a=link.a, b=link.b))
         self._now = 0.5
         for _ in range(r.randint(1, 5)):
             self._add_publisher(self._soon(1.0))
@@ -128,7 +140,7 @@ class Scenario(Script):
         self._now += 1.0 + SETTLE_S
 
     def _machine(self, at: float, name: str) -> st.AddBroker:
-        quick = self.profile in (MOVES, EDGES, REWIRINGS, OVERLAY, BALANCING)
+        quick = self._is_edgy or self.profile in (MOVES, REWIRINGS, OVERLAY, BALANCING)
         mhz = self.random.choice([100.0, 1000.0] if quick else [1.0, 20.0, 1000.0])
         if self.profile == BALANCING:
             mhz = self.random.choice([20.0, 100.0, 400.0])
@@ -154,7 +166,7 @@ class Scenario(Script):
 
     def _phase(self) -> None:
         r = self.random
-        if self.profile == EDGES:
+        if self._is_edgy:
             self._phase_of_edges()
             return
         kind = r.choice(["faults", "faults", "churn", "both"])
@@ -474,6 +486,8 @@ class Scenario(Script):
             choices = [self._relink, self._relink, self._add_broker, self._remove_broker]
             if self.profile == BALANCING:
                 del choices[-1]  # subscribers may be at any of them
+            elif self.profile == CLUSTERS:
+                del choices[:2]  # everybody stays where it is
             self.random.choice(choices)(at)
 
     def _relink(self, at: float) -> None:
@@ -556,9 +570,10 @@ class Scenario(Script):
 
     def _faults(self) -> tuple[str, tuple[float, float]]:
         """Of which kinds they are, and how long they last."""
-        alike = {MOVES: "all", BALANCING: "all", OVERLAY: REWIRINGS}
-        lasts_s = EDGE_FAULTS_S if self.profile == EDGES else (SHORTEST_S, PHASE_S / 2)
-        return alike.get(self.profile, self.profile), lasts_s
+        if self._is_edgy:
+            return EDGES, EDGE_FAULTS_S
+        alike = {MOVES: "all", BALANCING: "all", CLUSTERS: "all", OVERLAY: REWIRINGS}
+        return alike.get(self.profile, self.profile), (SHORTEST_S, PHASE_S / 2)
 
 
 def scenario_of(seed: int, profile: str) -> Scenario | ServiceScenario:

@@ -15,6 +15,7 @@ EDGES = "edges"
 REWIRINGS = "rewirings"
 OVERLAY = "overlay"
 BALANCING = "balancing"
+CLUSTERS = "clusters"
 # Longer than a word takes to cross the federation: slow stores, slow links, and a spike of delay on the way.
 GRACE_S = 12.0
 EDGE_GRACE_S = 4.0
@@ -53,6 +54,11 @@ HURRIED: dict[str, str] = {
 }
 
 
+def is_edgy(seed: int, profile: str) -> bool:
+    """Whether faults last, and clients begin and end meanwhile: in some profiles in every other scenario."""
+    return profile == EDGES or (profile == CLUSTERS and seed % 2 == 1)
+
+
 def settings_of(seed: int, profile: str, draws: random.Random) -> Settings:
     settings = _settings_of_all(seed, profile, draws)
     if profile == MOVES:
@@ -65,6 +71,10 @@ def settings_of(seed: int, profile: str, draws: random.Random) -> Settings:
         return _settings_of_overlay(found, draws) if profile == OVERLAY else found
     if profile == BALANCING:
         return _settings_of_balancing(settings, draws)
+    if profile == CLUSTERS:
+        # The optimisers of clients know trees only.
+        found = _settings_of_edges(settings, draws) if is_edgy(seed, profile) else settings
+        return msgspec.structs.replace(found, routing="cluster", optimiser="none")
     return _settings_of_edges(settings, draws) if profile == EDGES else settings
 
 

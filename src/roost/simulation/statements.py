@@ -87,6 +87,13 @@ class AddLink(Statement, frozen=True):
     latency_ms: float | None = None
 
 
+class AddPeerLink(AddLink, frozen=True):
+    """`1.0 link peer B0 B1 5`: the same, of two controllers at the top of a hierarchy (routing `cluster`).
+
+    Of any other link there the first broker is the super of the second.
+    """
+
+
 class RemoveLink(Statement, frozen=True):
     """`9.0 link remove B0 B1`: neighbours no longer."""
 

@@ -17,6 +17,7 @@ from roost.simulation.statements import (
     AddBroker,
     AddDurableSubscriber,
     AddLink,
+    AddPeerLink,
     AddPublisher,
     AddSubscriber,
     Advertise,
@@ -102,6 +103,7 @@ class _Moment:
         self.down: dict[str, Statement] = {}
         self.gone: dict[str, Statement] = {}
         self.cut: dict[frozenset[str], Statement] = {}
+        self.peers: set[frozenset[str]] = set()  # links of a mesh, and so no part of a tree
         self.end: End | None = None
 
     def pass_by(self, statement: Statement) -> None:
@@ -127,7 +129,7 @@ class _Moment:
             case RemoveBroker(broker):
                 self._remove_broker(broker, statement)
             case AddLink(a, b):
-                self._add_link(a, b)
+                self._add_link(a, b, peers=isinstance(statement, AddPeerLink))
             case RemoveLink(a, b):
                 self._need_link(a, b)
                 self._remove_link(a, b)
@@ -309,7 +311,7 @@ class _Moment:
 
     # --- the overlay: a forest --------------------------------------------------------------------
 
-    def _add_link(self, a: str, b: str) -> None:
+    def _add_link(self, a: str, b: str, *, peers: bool = False) -> None:
         self._need(("broker",), a)
         self._need(("broker",), b)
         if a == b:
@@ -324,7 +326,9 @@ class _Moment:
             )
         # Only brokers form an overlay. In step from both ends, so that it costs no more than the smaller
         # tree: n log n for n links.
-        if a not in self.others and any(
+        if peers:
+            self.peers.add(frozenset((a, b)))
+        elif a not in self.others and any(
             b == x or a == y for (x, _), (y, _) in zip(self._walk(a), self._walk(b), strict=False)
         ):
             raise _StepError(
@@ -345,15 +349,19 @@ class _Moment:
     def _remove_link(self, a: str, b: str) -> None:
         del self.links[a][b], self.links[b][a]
         self.cut.pop(frozenset((a, b)), None)
+        self.peers.discard(frozenset((a, b)))
 
     def _walk(self, start: str) -> Iterator[tuple[str, str]]:
         """The other brokers of a tree, each with the one before it; none is looked up in advance."""
         reached = [(start, start)]
         for broker, before in reached:  # which grows meanwhile
             for neighbour in self.links[broker]:
-                if neighbour != before:
+                if neighbour != before and not self._are_peers(broker, neighbour):
                     reached.append((neighbour, broker))
                     yield neighbour, broker
+
+    def _are_peers(self, a: str, b: str) -> bool:
+        return bool(self.peers) and frozenset((a, b)) in self.peers
 
     def _cycle(self, a: str, b: str) -> str:
         """From a to b over the links that are there, and back over the new one."""

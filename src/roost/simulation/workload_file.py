@@ -18,9 +18,11 @@ import msgspec
 from msgspec import Struct
 
 from roost.broker.registry import make_module, parse_order
+from roost.broker.routers import router_of
 from roost.errors import UserError
 from roost.language import LanguageError, ParseError
 from roost.language.literals import QUOTED, abbreviate
+from roost.simulation.ranks_check import check_ranks
 from roost.simulation.settings import Settings, settings_with
 from roost.simulation.statements import Set, Statement, UseBars, UseLatencies, UseOptimiser
 from roost.simulation.workload_check import WorkloadError, check_workload, refusal
@@ -91,6 +93,7 @@ def parse_workload(text: str, name: str, folder: Path | None) -> Workload:
             statements.append(msgspec.structs.replace(statement, path=located))
         else:
             statements.append(statement)
+    check_ranks(statements, name, ranked=router_of(settings.routing).strategy.ranks)
     return Workload(name, settings, tuple(statements))
 
 

@@ -142,6 +142,7 @@ _USAGE: Mapping[type[Statement], str] = {
     say.FreeStore: "broker free BROKER",
     say.AskBroker: "broker ask BROKER NAME [ARGUMENTS]",
     say.AddLink: "link add BROKER BROKER [LATENCY]",
+    say.AddPeerLink: "link peer BROKER BROKER [LATENCY]",
     say.RemoveLink: "link remove BROKER BROKER",
     say.MoveLink: "link move BROKER BROKER BROKER",
     say.ShuffleLinks: "link shuffle",

@@ -92,7 +92,8 @@ class World:
         self.client_latency_s = settings.client_latency_ms * MS
         self.client_ack_delay_s = CLIENT_ACK_DELAY_S
         self.commit_s = settings.commit_ms * MS
-        self.oracle = Oracle(router_of(settings.routing).strategy)
+        self.strategy = router_of(settings.routing).strategy
+        self.oracle = Oracle(self.strategy)
         self.settling = Settling(
             self.clock,
             self.overlay,
@@ -176,11 +177,17 @@ class World:
     def _add_link(self, s: st.AddLink) -> None:
         latency_s = None if s.latency_ms is None else s.latency_ms * MS
         between_s = self.latencies.between(s.a, s.b, latency_s)
-        self.overlay.add_link(s.a, s.b, between_s, fresh=bool(self._parties))
+        peers = isinstance(s, st.AddPeerLink)
+        self.overlay.add_link(s.a, s.b, between_s, fresh=bool(self._parties), peers=peers)
         # The second dials: in a workload that grows a tree, it is the one that joins.
-        for here, there, dial in ((s.a, s.b, False), (s.b, s.a, True)):
-            self.hosts[here].notice(ev.LinkAdded(there, dial))
+        for here, there in ((s.a, s.b), (s.b, s.a)):
+            self._link(here, there)
         self.settling.overlay_changed()
+
+    def _link(self, here: str, there: str) -> None:
+        rank = self.overlay.rank(here, there) if self.strategy.ranks else ""
+        dial = self.overlay.dials(here, there)
+        self.hosts[here].notice(ev.LinkAdded(there, dial, rank=rank))
 
     def _remove_link(self, s: st.RemoveLink) -> None:
         self._unlink(s.a, s.b)
@@ -371,7 +378,7 @@ class World:
             if known not in neighbours and not moves:
                 host.notice(ev.LinkRemoved(known, f"{known} is no longer a neighbour"))
         for neighbour in neighbours:
-            host.notice(ev.LinkAdded(neighbour, self.overlay.dials(s.broker, neighbour)))
+            self._link(s.broker, neighbour)
 
     def _slow(self, s: st.SlowBroker) -> None:
         self.hosts[s.broker].slowness = s.factor
@@ -565,6 +572,7 @@ DO: dict[type[st.Statement], Any] = {
     st.RemoveBroker: World._remove_broker,
     st.AskBroker: lambda world, s: world.hosts[s.broker].ask(s),
     st.AddLink: World._add_link,
+    st.AddPeerLink: World._add_link,
     st.RemoveLink: World._remove_link,
     st.MoveLink: World._move_link,
     st.ShuffleLinks: World._shuffle_links,

@@ -31,6 +31,8 @@ from roost.broker.messages import (
     HandOver,
     Inquiry,
     LinkHello,
+    Locate,
+    Located,
     Login,
     Marker,
     MarkerEcho,
@@ -83,6 +85,8 @@ UNNUMBERED_TAGS: Final[dict[type[Parcel], int]] = {
     Login: 6,
     Ping: 7,
     Pong: 8,
+    Locate: 9,
+    Located: 10,
 }
 # Fields at the end that came later than the kind itself, so many each time: left out, the last to come first,
 # where they have nothing to say.

@@ -68,6 +68,8 @@ class Rewirings:
                 return f"{name} is away from {here}"
             if link.version < ASKS_BACK:
                 return f"{name} is of a version that can't be rewired"
+            if link.rank:
+                return f"{name} is the {link.rank} of {here}, and stays where it is"
         if mover == anchor:
             return f"{mover} can't be a neighbour of itself"
         return self._objection()

@@ -70,6 +70,7 @@ FuzzProfileName = Literal[
     "rewirings",
     "overlay",
     "balancing",
+    "clusters",
     "partition",
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
