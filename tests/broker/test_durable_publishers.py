@@ -405,7 +405,7 @@ STEPS = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 10)), max_size=80))
 @example(steps=[("hold", 0), ("publish", 2), ("settle", 0), ("kill", 0), ("crash", 0)])
 @example(steps=[("publish", 3), ("step", 9), ("kill", 0), ("restart", 1), ("publish", 3)])

@@ -168,7 +168,7 @@ def test_a_neighbour_is_back_and_away_and_back_while_its_answers_are_on_their_wa
 STEPS = ("publish", "publish", "handle", "handle", "cut", "away", "answer", "crash", "advance")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(steps=st.lists(st.sampled_from(STEPS), max_size=60), memory=st.integers(1, 6))
 def test_whatever_happens_meanwhile_each_comes_once_and_in_order(
     steps: list[str], memory: int

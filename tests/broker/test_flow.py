@@ -114,7 +114,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(steps=STEPS, at_a_time=st.integers(1, 3), durable=st.booleans())
 def test_whatever_happens_all_arrives_once_and_in_order(
     steps: list[str], at_a_time: int, durable: bool

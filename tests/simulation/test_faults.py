@@ -199,7 +199,7 @@ def test_nothing_is_cut_when_a_partition_heals() -> None:
 
 
 @given(workloads(), some.integers(0, 100), some.sampled_from(["network", "crash", "all"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_workload_with_faults_makes_sense_if_it_did(
     statements: list[st.Statement], seed: int, profile: str
 ) -> None:
