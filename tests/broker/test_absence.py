@@ -246,6 +246,36 @@ def test_with_a_store_what_waits_for_it_spills() -> None:
     assert federation.got("sub") == ids
 
 
+def test_what_came_before_a_crash_does_not_come_again_when_too_much_waits_for_a_neighbour() -> None:
+    """Both begin anew, as more has changed than is kept. The event was not acknowledged yet, and its numbers
+    were forgotten with the crash: the channel is all that knows of it."""
+    federation = with_subscriber(
+        ("B1", "B2"), at="B2", durable=True, link_outbox_max=10, ack_delay_s=5.0
+    )
+    federation.client("pub", "B1")
+    federation.advertise("pub", "a > 0")
+    federation.settle()
+    first = federation.publish("pub", a=1)
+    federation.settle()
+    assert federation.got("sub") == [first]
+    federation.severed.add(frozenset(("B1", "B2")))
+    federation.crash("B2", keep_store=True)
+    federation.start("B2")
+    federation.client("busy", "B2")
+    for number in range(30):
+        federation.subscribe("busy", f"b > {number}")
+        federation.unsubscribe("busy", f"b > {number}")
+    federation.settle()
+    assert federation.brokers["B2"].links["B1"].peer_incarnation == ""
+    federation.client("other", "B2")
+    federation.subscribe("other", "a > 0")
+    heal(federation, "B1", "B2")
+    second = federation.publish("pub", a=2)
+    federation.advance(10.0)
+    assert federation.got("sub") == [first, second]
+    assert federation.got("other") == [second]
+
+
 # --- neighbours that have lost their memory, or a part of it ---------------------------------------------
 
 

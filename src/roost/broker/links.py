@@ -58,6 +58,8 @@ TIMER = "dial"
 # Reasons to hang up.
 OVER = "no longer neighbours"
 IS_NO_NEIGHBOUR = "is no neighbour"
+# A refusal by one of the version before says one of these: it can't read our greeting.
+UNREADABLE = ("protocol version", LinkHello.__name__, "frame at byte")
 
 
 class Neighbourhood(Protocol):
@@ -209,7 +211,7 @@ class Links:
         if not link.greeted:
             if IS_NO_NEIGHBOUR in reason:
                 self._neighbourhood.turned_away(link)
-            unknown = "protocol version" in reason or LinkHello.__name__ in reason
+            unknown = any(word in reason for word in UNREADABLE)
             link.speaks = PROTOCOL_VERSION_MIN if unknown else self._config.version
             if not unknown:
                 self._work.command(Report("warning", "link refused", link.name, reason))
@@ -304,7 +306,7 @@ class Links:
             and hello.known_incarnation == self._identity.incarnation
         )
         if not resumed:
-            self._begin(link, hello)
+            self._begin(link, hello, had=0 if stale else self._had(link, hello))
         link.greeted = True
         link.address = Address(hello.address)
         link.greeted_at = self._work.now
@@ -392,7 +394,17 @@ class Links:
                 self._work.command(Report("error", "older store", who, detail))
         return forgotten_there > 0 or forgotten_here > 0
 
-    def _begin(self, link: Link, hello: LinkHello) -> None:
+    def _had(self, link: Link, hello: LinkHello) -> int:
+        """The number of the last event that we know to have had on the channel that it goes on with.
+
+        Both may begin anew only because too much waited for one of them (`Flow`), when it has not heard yet
+        what the other has had: that must not come again. It has heard us on this very channel, in the life
+        in which we know it; so its numbers are those that we have counted.
+        """
+        is_the_same = link.peer_life == hello.life and hello.control_received > 0
+        return link.channel.data.received if is_the_same else 0
+
+    def _begin(self, link: Link, hello: LinkHello, had: int) -> None:
         """One of the two has lost its memory: both tell all anew."""
         config = self._config
         cause = f"link {self._identity.name} - {link.name} begins"
@@ -408,7 +420,7 @@ class Links:
             link.channel.begin_data()
             link.channel.data.memory_max = data.memory_max
         else:
-            data.begin_again(hello.data_acked)
+            data.begin_again(max(hello.data_acked, had))
             for place, frame in enumerate(data.outbox):
                 if type(frame.message) is not Publication:
                     data.replace(place, VOID)  # it speaks of what was told before
