@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,8 @@ import pytest
 
 from roost.pipeline.lake import Lake
 from roost.traces import SCHEMAS
+from roost.traces.rows import LinkRow
+from roost.traces.segments import SegmentWriter
 from tests.cli.support import Ran, Roost
 
 WORKLOAD = """\
@@ -39,6 +42,24 @@ def refused(ran: Ran, message: str) -> None:
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: ")
     assert message in ran.err
+
+
+def test_recorded_runs_are_compacted(roost: Roost, folder: Path) -> None:
+    assert roost("lake", "compact").out == "no run has files to be joined\n"
+    writer = SegmentWriter(folder / "lake", "live", part="B0", now=0.0)
+    for time in (1.0, 2.0, 3.0):
+        row = LinkRow(time, "B0", "B1", class_="data", sent=1, received=1, waiting=0)
+        writer.add("links", row)
+        writer.next_segment(0.0)
+    writer.close()
+    ran = roost("lake", "compact", "live")
+    counts = re.fullmatch(r"live: (\d+) files of (\d+)\n", ran.out)
+    assert counts is not None
+    assert int(counts[2]) - int(counts[1]) == 2
+    assert roost("lake", "compact", "live", "--json").json["runs"] == [
+        {"name": "live", "files_before": int(counts[1]), "files": int(counts[1])}
+    ]
+    refused(roost("lake", "compact", "life"), "there is no run 'life'; there are 'live', ")
 
 
 def test_runs_are_listed(roost: Roost, folder: Path) -> None:

@@ -93,22 +93,13 @@ def test_parts_of_a_run_stand_side_by_side(tmp_path: Path) -> None:
     """Whatever the brokers are called."""
     names = ["B0", "b/0", "b-0", "b 0", "..", "ä" * 100, "ä" * 101, "x" * 300]
     for name in names:
-        with TraceWriter(tmp_path, "r", part=name, replace=False) as trace:
+        with TraceWriter(tmp_path, "r", part=name) as trace:
             trace.add("links", LINKS[0]._replace(broker=name))
     folder = tmp_path / "links" / "run=r"
     assert {path.parent for path in tmp_path.glob("links/**/*.parquet")} == {folder}
     found = [read_table(path)["broker"].to_pylist() for path in folder.iterdir()]
     assert sorted(found) == sorted([name] for name in names)
     assert [safe_name(name) for name in ("B0", "b-0")] == ["B0", "b-0"]
-
-
-def test_a_part_that_is_there_is_replaced_only_if_that_is_fine(tmp_path: Path) -> None:
-    first = TraceWriter(tmp_path, "r", part="B0", replace=False)
-    for _ in range(2):
-        with pytest.raises(UserError, match="the run 'r' has a trace of 'B0' already"):
-            TraceWriter(tmp_path, "r", part="B0", replace=False)
-        first.close()  # the second time it has been
-    assert all(path.is_file() for path in first.paths.values())
 
 
 def test_a_trace_is_there_when_it_is_whole(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 The tables are those of `roost sim run --trace`: Parquet, in a folder for each table and run.
-All brokers write into the same run, each a file of its own. Files are there, and whole,
-after `roost trace off`, or when a broker has ended in order; see `roost lake`.
+All brokers write into the same run, each files of its own: a new one every minute, and
+those before are there, and whole; see `roost lake`. A broker that is killed loses the last,
+and goes on with the run when it is started again, if it has a store.
 
 \b
 Examples:

@@ -31,7 +31,7 @@ class Columns:
     """The rows of one table."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
+        self.schema = schema
         formats = [FORMATS[field.type] for field in schema]
         record = Struct("=" + "".join(formats))
         self._kind = np.dtype(list(zip(schema.names, formats, strict=True)))
@@ -56,7 +56,7 @@ class Columns:
         records = np.frombuffer(bytes(self._rows), self._kind)
         words = pa.array(self.words, pa.string())
         columns = []
-        for field, is_word in zip(self._schema, self._are_words, strict=True):
+        for field, is_word in zip(self.schema, self._are_words, strict=True):
             values = np.ascontiguousarray(records[field.name])
             if is_word:
                 columns.append(pa.DictionaryArray.from_arrays(values, words).cast(pa.string()))
@@ -65,4 +65,4 @@ class Columns:
         self._rows.clear()
         if len(self.words) > WORDS_MAX:
             self.words.clear()
-        return pa.Table.from_arrays(columns, schema=self._schema)
+        return pa.Table.from_arrays(columns, schema=self.schema)

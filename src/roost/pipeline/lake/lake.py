@@ -40,6 +40,7 @@ from roost.pipeline.lake.files import (
     run_bytes,
     run_files,
     run_names,
+    spark_paths,
     table_info,
     table_names,
     unknown,
@@ -47,7 +48,9 @@ from roost.pipeline.lake.files import (
 )
 from roost.pipeline.lake.schema import RUN_COLUMN, check_frame, common_schema
 from roost.traces import About, read_table
+from roost.traces.joining import join_segments
 from roost.traces.run import about_row, check_run_name, part_path, write_row
+from roost.traces.schemas import TRACED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,6 +99,14 @@ class Pruned(Struct, frozen=True):
 
     name: str
     bytes: int
+
+
+class Compacted(Struct, frozen=True):
+    """A run whose segments were joined."""
+
+    name: str
+    files_before: int
+    files: int
 
 
 class Lake:
@@ -169,12 +180,11 @@ class Lake:
         folder = self._here()
         files = self._files(folder, table, names)
         schema = common_schema(spark, table, read_footers(files))
-        runs = dict.fromkeys(path.parent for path in files)
         return (
             spark.read.schema(schema)
             .option("basePath", f"{self.address}/{table}")
             # Spark would take a bracket in the name of a folder for a pattern.
-            .parquet(*(_GLOB.sub(r"\\\1", f"file://{path}") for path in runs))
+            .parquet(*(_GLOB.sub(r"\\\1", f"file://{path}") for path in spark_paths(files)))
         )
 
     def write(
@@ -228,7 +238,27 @@ class Lake:
                 target.parent.rmdir()  # unless it has runs
         return table_info(table, read_footers(run_files(self.folder, table, run)))
 
-    # --- what goes ----------------------------------------------------------------------------------
+    # --- what is joined, and what goes --------------------------------------------------------------
+
+    def compact(self, runs: Sequence[str] = ()) -> list[Compacted]:
+        """Joins the segments of live runs, those of an hour at a time (`traces.joining`); all runs if none
+        is named."""
+        folder = self._here()
+        for name in runs:
+            self._having(folder, name)
+        joined = []
+        for name in sorted(set(runs) or self._names(folder)):
+            before = after = 0
+            for table in TRACED:
+                where = folder / table / f"{RUN}{name}"
+                try:
+                    counts = join_segments(where)
+                except OSError as bad:
+                    raise UserError(f"{where}: can't be joined: {bad.strerror or bad}") from None
+                before, after = before + counts[0], after + counts[1]
+            if before != after or runs:
+                joined.append(Compacted(name, before, after))
+        return joined
 
     def prune(
         self,
