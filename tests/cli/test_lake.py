@@ -22,7 +22,7 @@ WORKLOAD = """\
 2 publisher add P1 YHOO 60 B0
 20 end
 """
-TABLES = ("decisions", "deliveries", "links", "loads")
+TABLES = ("decisions", "deliveries", "interests", "links", "loads", "measures")
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +68,7 @@ def test_runs_are_listed(roost: Roost, folder: Path) -> None:
     head, first, second = (line.split() for line in ran.out.splitlines())
     assert head == ["run", "kind", "seed", "rows", "size", "written", "tables"]
     assert first[:3] == ["one-1", "simulated", "1"]
-    assert first[-8::2] == [f"{name}" for name in TABLES]
+    assert first[-12::2] == [f"{name}" for name in TABLES]
     assert second[:3] == ["one-2", "simulated", "2"]
     whole = roost("lake", "list", "--json").json
     assert whole["lake"] == str(folder / "lake")

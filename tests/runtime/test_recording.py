@@ -15,6 +15,7 @@ from roost.runtime.child_broker import ChildBroker
 from roost.runtime.plain_peer import PlainPeer
 from roost.runtime.recorder import NOTE
 from roost.runtime.tables import BrokerTable, TraceTable
+from roost.traces.schemas import traced_tables
 from roost.traces.segments import span_of
 from tests.runtime.test_admin import Broker, broker
 
@@ -27,7 +28,7 @@ def publish(child: ChildBroker, client: str, *, until: Callable[[], bool] = lamb
     async def work() -> None:
         peer = await PlainPeer.connect(child.host, child.port)
         assert isinstance(await peer.attach(client), Attached)
-        peer.advertise("a", "x present")
+        peer.advertise(client, "x present")
         for number in range(EVENTS):
             peer.publish({"x": number})
         await peer.acknowledged()
@@ -49,7 +50,7 @@ def sequences(lake: Path, publisher: str) -> list[int]:
 
 def test_a_broker_that_is_killed_loses_the_open_segment(tmp_path: Path) -> None:
     lake, data = tmp_path / "lake", tmp_path / "data"
-    settings = {
+    settings: dict[str, dict[str, object]] = {
         "broker": {"name": "B0", "data": str(data)},
         "trace": {"folder": str(lake), "segment_s": 0.1},
     }
@@ -160,3 +161,39 @@ def test_a_second_broker_of_that_name_is_refused(tmp_path: Path) -> None:
         assert "another process is recording 'B0' in the run 'r'" in refused.json["error"]
 
     life({"trace": TraceTable(allowed=(str(tmp_path),))}, work)
+
+
+def test_what_a_live_broker_records(tmp_path: Path) -> None:
+    """Where events came from and went to, how long they took, who wants what; and what they say, if asked."""
+
+    async def work(started: Broker) -> None:
+        for run, content in (("plain", False), ("full", True)):
+            peer = await PlainPeer.connect("127.0.0.1", started.server.port)
+            await peer.attach(f"c-{run}")
+            peer.advertise(f"a-{run}", "x present")
+            peer.subscribe(f"s-{run}", "x > 1")
+            await peer.acknowledged()
+            order = {"on": True, "folder": str(tmp_path), "run": run, "content": content}
+            assert (await started.post("/trace", order)).status == 200
+            for number in (1, 2, 3):
+                peer.publish({"x": number})
+            await peer.acknowledged()
+            await started.post("/trace", {"on": False})
+            await peer.close()
+
+    life({"trace": TraceTable(allowed=(str(tmp_path),))}, work)
+    lake = Lake(tmp_path)
+    assert [table.table for table in lake.tables("plain")] == sorted(traced_tables(content=False))
+    rows = lake.sample("deliveries", "plain", 9).to_pylist()
+    assert [row["sequence"] for row in rows] == [1, 2, 3]
+    assert {(row["source"], row["from_client"]) for row in rows} == {("c-plain", True)}
+    reached = [{"client": "c-plain", "subscriptions": ["s-plain"]}]
+    assert [row["clients"] for row in rows] == [[], reached, reached]
+    assert all(row["matching_s"] > 0 and row["queueing_s"] >= 0 for row in rows)
+    interests = lake.sample("interests", "plain", 9).to_pylist()
+    assert {(row["id"], row["kind"], row["filter"], row["added"]) for row in interests} == {
+        ("a-plain", "advertisement", "x present", True),
+        ("s-plain", "subscription", "x > 1", True),
+    }
+    events = lake.sample("events", "full", 9).to_pylist()
+    assert [row["event"] for row in events] == ['{"x": 1}', '{"x": 2}', '{"x": 3}']

@@ -234,8 +234,13 @@ def show_rows(console: Console, table: pa.Table, first: int) -> None:
         grid.add_column(str(number), overflow="fold")
     for field in table.schema:
         cells = [shown(row[field.name]) for row in rows]
-        grid.add_row(*map(Text, (field.name, str(field.type), *cells)))
+        grid.add_row(*map(Text, (field.name, type_name(field.type), *cells)))
     console.print(grid)
+
+
+def type_name(kind: pa.DataType) -> str:
+    """A type in a word."""
+    return str(kind).partition("<")[0]
 
 
 def shown(value: object) -> str:

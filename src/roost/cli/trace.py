@@ -26,6 +26,7 @@ and goes on with the run when it is started again, if it has a store.
 Examples:
   roost trace on traces
   roost trace on traces --run monday
+  roost trace on traces --content
   roost trace off
 """
 
@@ -52,6 +53,9 @@ def on(
     run: Annotated[
         str, typer.Option(metavar="NAME", help="Of the run; a new name if none is given.")
     ] = "",
+    content: Annotated[
+        bool, typer.Option("--content", help="The events themselves, too: they may be private.")
+    ] = False,
 ) -> None:
     """Begin to record."""
     from roost.runtime.recorder import new_run
@@ -59,7 +63,7 @@ def on(
 
     run = run or new_run("live")
     check_run_name(run)
-    order = {"on": True, "folder": str(folder.absolute()), "run": run}
+    order = {"on": True, "folder": str(folder.absolute()), "run": run, "content": content}
     tell(fleet, order, f"records into {folder}, the run {run}")
 
 

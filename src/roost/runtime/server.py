@@ -139,10 +139,12 @@ class BrokerServer:
                 accept_older=self.config.store.accept_older,
             )
             records = self._store.load()
-        self.recorder = Recorder(self.name, self.config.trace, self.config.broker.data)
+        life = round(self.started_at * 1000)
+        self.recorder = Recorder(self.name, life, self.config.trace, self.config.broker.data)
         kind = kind_of(self.config.broker.machine)
         config = self.config
         self.optimisers = Optimisers(config, any_=kind.is_broker)
+        self.recorder.watch(self.optimisers.modules)
         self.shell = Shell(
             kind.make(
                 broker_config(config, incarnation=secrets.token_hex(8)),

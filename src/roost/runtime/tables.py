@@ -260,6 +260,9 @@ class TraceTable(Table, frozen=True, kw_only=True):
             " [broker] data goes on with when it is started again."
         ),
     ] = ""
+    content: Annotated[
+        bool, why("Whether the events themselves are recorded there, too: they may be private.")
+    ] = False
     segment_s: Annotated[
         SomeSeconds,
         why(

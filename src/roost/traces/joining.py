@@ -47,15 +47,15 @@ def join_segments(folder: Path) -> tuple[int, int]:
 
     OSError if something can't be written, and a `UserError` names a segment that is damaged.
     """
-    names = [path.name for path in folder.glob("part-*.parquet")]
+    names = {path.name for path in folder.glob("part-*.parquet")}
+    before = len(names)
     gone = superseded(names)
     for name in gone:
         (folder / name).unlink()
-    before = after = len(names)
-    found = [_segment(folder / name, span) for name in names if (span := span_of(name)) is not None]
-    found = [segment for segment in found if segment.path.name not in gone]
-    after -= len(gone)
-    found.sort(key=lambda segment: segment.span)
+    names -= gone
+    after = len(names)
+    spans = [span for name in names if (span := span_of(name)) is not None]
+    found = [_segment(folder / span.name, span) for span in sorted(spans)]
     for _, group in groupby(found, key=lambda s: (s.span.part, s.first_s // HOUR_S)):
         segments = list(group)
         if len(segments) > 1:

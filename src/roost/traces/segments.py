@@ -35,7 +35,7 @@ from roost.traces.run import (
     safe_name,
     write_row,
 )
-from roost.traces.schemas import SCHEMAS, TRACED
+from roost.traces.schemas import SCHEMAS, traced_tables
 from roost.traces.table_file import TableFile
 from roost.traces.writer import ROWS_A_GROUP
 
@@ -103,14 +103,16 @@ class SegmentWriter:
         part: str,
         now: float,
         about: About = UNKNOWN,
+        content: bool = False,
         segment_s: float = SEGMENT_S,
         segment_rows: int = SEGMENT_ROWS,
         rows_a_group: int = ROWS_A_GROUP,
     ) -> None:
         check_run_name(run)
         row = about_row(part, about)
-        self.columns = {table: Columns(SCHEMAS[table]) for table in TRACED}
-        self._folders = {t: part_path(folder, t, run, part).parent for t in SCHEMAS}
+        tables = traced_tables(content=content)
+        self.columns = {table: Columns(SCHEMAS[table]) for table in tables}
+        self._folders = {t: part_path(folder, t, run, part).parent for t in (*tables, "runs")}
         self._part = safe_name(part)
         self._segment_s = segment_s
         self._segment_rows = segment_rows
@@ -155,7 +157,7 @@ class SegmentWriter:
 
     def _begin(self, now: float) -> None:
         self._since = now
-        self._files = {t: TableFile(self._path(t), self.columns[t]) for t in TRACED}
+        self._files = {t: TableFile(self._path(t), self.columns[t]) for t in self.columns}
 
     # --- rows ---------------------------------------------------------------------------------------
 

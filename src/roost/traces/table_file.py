@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -70,5 +71,17 @@ class TableFile:
 def parquet_writer(file: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
     """Of a trace table."""
     # Only words repeat: to look for repeated numbers takes ten times as long as writing them.
-    words = [field.name for field in schema if field.type == pa.string()]
+    words = [path for field in schema for path in _texts(field)]
     return pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=words)
+
+
+def _texts(field: pa.Field, prefix: str = "") -> Iterator[str]:
+    """The columns of strings in a column, as Parquet calls them."""
+    name = f"{prefix}{field.name}"
+    if field.type == pa.string():
+        yield name
+    elif pa.types.is_list(field.type):
+        yield from _texts(field.type.value_field.with_name("element"), f"{name}.list.")
+    elif pa.types.is_struct(field.type):
+        for inner in field.type:
+            yield from _texts(inner, f"{name}.")

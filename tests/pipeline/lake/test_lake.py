@@ -67,7 +67,7 @@ def lake(tmp_path: Path) -> Path:
 def test_runs_say_what_they_were(lake: Path) -> None:
     first, second = Lake(lake).runs()
     assert (first.name, first.kind, first.seed) == ("tree-7", "simulated", 7)
-    assert first.tables == ("decisions", "deliveries", "links", "loads")
+    assert first.tables == ("decisions", "deliveries", "interests", "links", "loads", "measures")
     (part,) = first.parts
     assert (part.part, part.config, part.began) == ("0", {"faults": "none"}, None)
     assert part.versions == versions()
@@ -281,7 +281,7 @@ def test_files_that_are_no_parquet_are_refused(spark: SparkSession, lake: Path) 
 def test_names_that_are_none_are_refused(spark: SparkSession, lake: Path, tmp_path: Path) -> None:
     there = Lake(lake)
     put(lake, "matches", "m", pa.table({"publication": [1], "subscription": [1]}))
-    tables = "'decisions', 'deliveries', 'loads', 'matches', 'runs'"
+    tables = "'decisions', 'deliveries', 'interests', 'loads', 'matches', 'measures', 'runs'"
     for work, message in (
         (
             lambda: there.read(spark, "link"),

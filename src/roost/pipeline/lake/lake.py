@@ -22,7 +22,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,11 +164,17 @@ class Lake:
     # --- Spark --------------------------------------------------------------------------------------
 
     def read(
-        self, spark: SparkSession, table: str, run: str | Sequence[str] | None = None
+        self,
+        spark: SparkSession,
+        table: str,
+        run: str | Sequence[str] | None = None,
+        *,
+        needs: Collection[str] = (),
     ) -> DataFrame:
         """A table, of all runs or of those named; with the declared schema first and `run` last.
 
-        A `UserError` names the table, the file and the column that are not as they should be.
+        A `UserError` names the table, the file and the column that are not as they should be. Columns that
+        traces of an earlier version do not have are null there, or refused if somebody `needs` them.
         """
         names = [run] if isinstance(run, str) else run
         if names is not None and not names:
@@ -177,14 +183,33 @@ class Lake:
             )
         if self.folder is None:
             return self._read_elsewhere(spark, table, names)
-        folder = self._here()
-        files = self._files(folder, table, names)
-        schema = common_schema(spark, table, read_footers(files))
+        files = self._files(self._here(), table, names)
+        return self._frame(spark, table, files, spark_paths(files), needs)
+
+    def files(self, table: str, run: str) -> list[Path]:
+        """The files of a table of a run that count, in the order of their names."""
+        return self._files(self._here(), table, [run])
+
+    def read_files(
+        self, spark: SparkSession, table: str, files: Sequence[Path], *, needs: Collection[str] = ()
+    ) -> DataFrame:
+        """Some of the files of a table, as `read` has all of them."""
+        return self._frame(spark, table, files, files, needs)
+
+    def _frame(
+        self,
+        spark: SparkSession,
+        table: str,
+        files: Sequence[Path],
+        paths: Sequence[Path],
+        needs: Collection[str],
+    ) -> DataFrame:
+        schema = common_schema(spark, table, read_footers(files), needs)
         return (
             spark.read.schema(schema)
             .option("basePath", f"{self.address}/{table}")
             # Spark would take a bracket in the name of a folder for a pattern.
-            .parquet(*(_GLOB.sub(r"\\\1", f"file://{path}") for path in spark_paths(files)))
+            .parquet(*(_GLOB.sub(r"\\\1", f"file://{path}") for path in paths))
         )
 
     def write(
