@@ -12,7 +12,7 @@ from roost.language import Event
 from roost.traces.columns import Columns
 from roost.traces.rows import DeliveryRow
 from roost.traces.schemas import SCHEMAS
-from roost.traces.visits import RawVisit, Read, add_reads
+from roost.traces.visits import RawVisit, Read, VisitLog, add_visits
 from roost.wire import publication_bytes
 
 LINKS = [Link(name, True, False, False, None) for name in ("B1", "B2")]
@@ -40,9 +40,9 @@ def raw_visits(draw: st.DrawFn) -> RawVisit:
     )
 
 
-def obvious(read: Read, place: int) -> DeliveryRow:
-    source, publication, hops, links, local, matched = read.visits[place]
-    each_s = (read.ended - read.began) / len(read.visits)
+def obvious(read: Read, place: int, visit: RawVisit) -> DeliveryRow:
+    source, publication, hops, links, local, matched = visit
+    each_s = (read.ended - read.began) / read.visits
     time = read.began + (place + 1) * each_s
     clients: dict[str, tuple[str, ...]] = {}
     for hop, ids in zip(local, matched, strict=True):
@@ -79,10 +79,20 @@ def obvious(read: Read, place: int) -> DeliveryRow:
     )
 )
 def test_many_at_once_are_as_one_by_one(found: list[tuple[float, float, list[RawVisit]]]) -> None:
-    reads = [Read(began, began + took, visits) for began, took, visits in found]
-    rows = [obvious(read, place) for read in reads for place in range(len(read.visits))]
     both = Columns(SCHEMAS["deliveries"]), Columns(SCHEMAS["deliveries"])
-    add_reads(both[0], "B0", 7, reads)
+    rows: list[DeliveryRow] = []
+    log, reads = VisitLog(), []
+    for began, took, visits in found:
+        reads.append(Read(began, began + took, len(visits)))
+        for place, visit in enumerate(visits):
+            log.tap(visit)
+            rows.append(obvious(reads[-1], place, visit))
+        if began > 150:  # now and then rows are made, and the log is empty
+            add_visits(both[0], "B0", 7, log.take(), reads)
+            reads.clear()
+    if reads:
+        add_visits(both[0], "B0", 7, log.take(), reads)
+    assert len(log) == 0
     for row in rows:
         both[1].add(row)
     fast, slow = (columns.take().to_pylist() for columns in both)

@@ -25,6 +25,7 @@ from msgspec import Struct
 from roost.broker.commands import Record
 from roost.broker.events import LoadIndices, ModuleSwitched
 from roost.broker.hops import Link
+from roost.broker.messages import Publication
 from roost.broker.module import Module, ModuleState
 from roost.errors import UserError
 from roost.runtime.shell import Shell
@@ -42,7 +43,7 @@ from roost.traces.rows import (
 from roost.traces.run import safe_name
 from roost.traces.schemas import CONTENT
 from roost.traces.segments import SegmentWriter
-from roost.traces.visits import RawVisit, Read, add_reads
+from roost.traces.visits import Read, VisitLog, add_visits
 
 # In the folder of the broker's data.
 NOTE = "recording.json"
@@ -78,11 +79,13 @@ class Recorder(Module):
         self._shell: Shell
         self._interests: Interests
         self._modules: Sequence[Module] = ()
-        self._visits: list[RawVisit] = []  # what is being handled
-        self._reads: list[tuple[float, float, list[RawVisit]]] = []  # and what was
+        self._log = VisitLog()
+        self._logged = 0  # so much of it is of earlier reads:
+        self._reads: list[tuple[float, float, int]] = []
+        self._published: list[Publication] = []  # if content is wanted
         self._links: set[str] = set()  # those of which there are rows
         self._drain_is_due = False
-        self.tap: Callable[[tuple[Any, ...]], None] = self._visits.append
+        self.tap: Callable[[tuple[Any, ...]], None] = self._log.tap
 
     @property
     def recording(self) -> bool:
@@ -115,6 +118,7 @@ class Recorder(Module):
         self.trouble = ""
         self._keep(Recording(str(folder), run, content))
         self._shell = shell
+        self.tap = self._tapped if content else self._log.tap
         self._interests = Interests(self._broker, self._life)
         for module in self._modules:
             module.measured = []
@@ -191,12 +195,20 @@ class Recorder(Module):
 
     # --- what happens -------------------------------------------------------------------------------
 
+    def _tapped(self, visit: tuple[Any, ...]) -> None:
+        """The same with content, whose events are kept until rows are made."""
+        source, publication, *_ = visit
+        self._log.tap(visit)
+        if source.is_session:
+            self._published.append(publication)
+
     def _handled(self, began: float, ended: float) -> None:
-        """The machine was at work; what it has routed meanwhile is for the next time that rows are made."""
-        if not self._visits:
+        """The machine was at work; rows of what it has routed meanwhile are made before long."""
+        count = len(self._log)
+        if count == self._logged:
             return
-        self._reads.append((began, ended, self._visits[:]))
-        self._visits.clear()
+        self._reads.append((began, ended, count - self._logged))
+        self._logged = count
         if not self._drain_is_due:
             self._drain_is_due = True
             self._shell.loop.call_later(DRAIN_S, self._drain)
@@ -204,21 +216,20 @@ class Recorder(Module):
     def _drain(self) -> None:
         """Rows of all that was routed."""
         self._drain_is_due = False
-        reads, self._reads = self._reads, []
+        reads, self._reads, self._logged = self._reads, [], 0
+        published, self._published = self._published, []
+        visits = self._log.take()
         if self._trace is None or self.trouble or not reads:
             return
         # From the clock of the loop to that of the world.
         since = time.time() - time.monotonic()
         trace = self._trace
         with self._noticing():
-            timed = [Read(since + began, since + ended, visits) for began, ended, visits in reads]
-            add_reads(trace.columns["deliveries"], self._broker, self._life, timed)
+            timed = [Read(since + began, since + ended, count) for began, ended, count in reads]
+            add_visits(trace.columns["deliveries"], self._broker, self._life, visits, timed)
             trace.flush_if_full("deliveries")
-            if CONTENT in trace.columns:
-                for read in timed:
-                    for source, publication, *_ in read.visits:
-                        if source.is_session:
-                            trace.add(CONTENT, event_row(read.began, self._broker, publication))
+            for publication in published:
+                trace.add(CONTENT, event_row(timed[0].began, self._broker, publication))
 
     def loaded(self, shell: Shell, load: LoadIndices) -> None:
         """A sample of the load; what else has come since the last one is written with it."""

@@ -4,16 +4,16 @@ A driver taps the routing (`Module.tap`) and gets, of each publication,
 
     (source, publication, hops, links, local hops, what each of these matched)
 
-and the table wants names. A live broker routes a publication in some 6 microseconds, so one row at a time
-would cost it dear: it hands over all of a read together, and what is the same for many that follow each other
-(their publisher, where they came from, where they went) is looked up once.
+and the table wants names. A live broker routes a publication in some 6 microseconds, so a row at a time would
+cost it dear, and so would keeping all this for later: the collector of garbage looks at whatever stays. So a
+`VisitLog` packs what is a publication's own into bytes at once. The rest is its *route*, which many that
+follow each other have in common; it becomes names once, when rows are made of all together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, groupby
-from operator import attrgetter
+from struct import Struct
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,22 +21,109 @@ from numpy.typing import NDArray
 
 from roost.broker.hops import Hop, Session
 from roost.broker.messages import Publication
-from roost.traces.columns import Columns
+from roost.traces.columns import Columns, Words
 from roost.traces.rows import Names, Reached
 from roost.wire import publication_bytes
 
+Route: TypeAlias = tuple[Hop, Sequence[Hop], Sequence[Hop], Sequence[tuple[str, ...]]]
 RawVisit: TypeAlias = tuple[
     Hop, Publication, int, Sequence[Hop], Sequence[Hop], Sequence[tuple[str, ...]]
 ]
-_facts = attrgetter("publisher", "sequence", "published_at", "traced", "encoded")
+
+# What is packed of a visit, in this order.
+_OWN = np.dtype(
+    [
+        ("publisher", "i4"),
+        ("sequence", "i8"),
+        ("published_at", "f8"),
+        ("bytes", "i4"),
+        ("hop", "i4"),
+        ("traced", "?"),
+        ("route", "i4"),
+    ]
+)
+_pack = Struct("=iqdii?i").pack
 
 
 class Read(NamedTuple):
-    """What a live broker has routed at a stretch, and when."""
+    """How many visits a live broker has had at a stretch, and when."""
 
     began: float  # in seconds since the epoch
     ended: float
-    visits: Sequence[RawVisit]
+    visits: int
+
+
+class Visits(NamedTuple):
+    """What a log held."""
+
+    records: NDArray[np.void]
+    publishers: Sequence[str]
+    routes: Sequence[Route]
+
+
+class VisitLog:
+    """What a live broker routes, until rows are made of it."""
+
+    def __init__(self) -> None:
+        self._packed = bytearray()
+        self._publishers = Words()
+        self._routes: list[Route] = []
+        self.tap, self._forget = self._new_tap()
+
+    def __len__(self) -> int:
+        return len(self._packed) // _OWN.itemsize
+
+    def _new_tap(self) -> tuple[Callable[[tuple[Any, ...]], None], Callable[[], None]]:
+        """Closures, because their variables are found more quickly than what an object has."""
+        publishers, routes, extend = self._publishers, self._routes, self._packed.extend
+        numbers: dict[tuple[Any, ...], int] = {}
+        last_source: Hop | None = None
+        last_links: Sequence[Hop] = ()
+        last_local: Sequence[Hop] = ()
+        last_matched: Sequence[tuple[str, ...]] = ()
+        route = 0
+
+        def tap(visit: tuple[Any, ...]) -> None:
+            nonlocal last_source, last_links, last_local, last_matched, route
+            source, publication, hops, links, local, matched = visit
+            if (
+                source is not last_source
+                or matched != last_matched
+                or local != last_local
+                or links != last_links
+            ):
+                last_source, last_links, last_local, last_matched = source, links, local, matched
+                key = (source, tuple(links), tuple(local), tuple(matched))
+                route = numbers.setdefault(key, len(routes))
+                if route == len(routes):
+                    routes.append((source, links, local, matched))
+            extend(
+                _pack(
+                    publishers[publication.publisher],
+                    publication.sequence,
+                    publication.published_at,
+                    len(publication.encoded or publication_bytes(publication)),
+                    hops,
+                    publication.traced,
+                    route,
+                )
+            )
+
+        def forget() -> None:
+            nonlocal last_source
+            last_source = None
+            numbers.clear()
+
+        return tap, forget
+
+    def take(self) -> Visits:
+        """All of it, which is no longer here; no hop is held on to."""
+        records = np.frombuffer(bytes(self._packed), _OWN)
+        taken = Visits(records, list(map(str, self._publishers)), self._routes[:])
+        for each in (self._packed, self._publishers, self._routes):
+            each.clear()
+        self._forget()
+        return taken
 
 
 def source_of(hop: Hop) -> str:
@@ -54,67 +141,42 @@ def reached(local: Sequence[Hop], matched: Sequence[tuple[str, ...]]) -> Reached
     return tuple({hop.client: ids for hop, ids in pairs if isinstance(hop, Session)}.items())
 
 
-def add_reads(columns: Columns, broker: str, life: int, reads: Sequence[Read]) -> None:
+def add_visits(
+    columns: Columns, broker: str, life: int, visits: Visits, reads: Sequence[Read]
+) -> None:
     """The rows of all that a live broker has routed, in order.
 
     What a publication took is its share of the stretch that it was handled in, and it waited for those ahead
     of it there. How long it lay in the buffers of the system before nobody knows.
     """
-    counts = [len(read.visits) for read in reads]
-    sources, publications, hops, links, local, matched = zip(
-        *chain.from_iterable(read.visits for read in reads), strict=True
-    )
-    publishers, sequences, published_at, traced, encoded = zip(
-        *map(_facts, publications), strict=True
-    )
-    rows = np.zeros(len(publications), columns.kind)
-    words, lists = columns.words, columns.lists
-    began = np.array([read.began for read in reads])
-    each_s = np.array([read.ended - read.began for read in reads]) / counts
+    own, route = visits.records, visits.records["route"]
+    rows = np.zeros(len(own), columns.kind)
+    for name in ("sequence", "bytes", "hop", "traced"):
+        rows[name] = own[name]
+    counts = [read.visits for read in reads]
+    each_s = np.array([(read.ended - read.began) / read.visits for read in reads])
     place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     matching_s = np.repeat(each_s, counts)
     rows["matching_s"] = matching_s
     rows["queueing_s"] = place * matching_s
-    rows["time"] = np.repeat(began, counts) + (place + 1) * matching_s
-    rows["age_s"] = rows["time"] - published_at
-    rows["publisher"] = Runs(publishers).numbers(words.__getitem__)
-    rows["sequence"] = sequences
+    began = np.repeat([read.began for read in reads], counts)
+    rows["time"] = began + (place + 1) * matching_s
+    rows["age_s"] = rows["time"] - own["published_at"]
+    words, lists = columns.words, columns.lists
     rows["broker"] = words[broker]
     rows["life"] = life
-    rows["hop"] = hops
-    rows["traced"] = traced
-    sizes = [*map(len, encoded)]
-    if not all(sizes):
-        sizes = [len(publication_bytes(publication)) for publication in publications]
-    rows["bytes"] = sizes
-    from_ = Runs(sources)
-    rows["source"] = from_.numbers(lambda hop: words[source_of(hop)])
-    rows["from_client"] = from_.numbers(lambda hop: hop.is_session)
-    to = Runs(links)
-    rows["forwarded"] = to.numbers(len)
-    rows["neighbours"] = to.numbers(lambda ours: lists["neighbours"][names_of(ours)])
-    whom = Runs(zip(local, matched, strict=True)).mapped(lambda pair: reached(*pair))
-    rows["local_subscribers"] = whom.numbers(len)
-    rows["clients"] = whom.numbers(lists["clients"].__getitem__)
+    rows["publisher"] = _numbers(visits.publishers, words.__getitem__)[own["publisher"]]
+    whom = [reached(local, matched) for _, _, local, matched in visits.routes]
+    to = [names_of(links) for _, links, _, _ in visits.routes]
+    sources = [source for source, _, _, _ in visits.routes]
+    rows["source"] = _numbers(sources, lambda hop: words[source_of(hop)])[route]
+    rows["from_client"] = _numbers(sources, lambda hop: hop.is_session)[route]
+    rows["neighbours"] = _numbers(to, lists["neighbours"].__getitem__)[route]
+    rows["forwarded"] = _numbers(to, len)[route]
+    rows["clients"] = _numbers(whom, lists["clients"].__getitem__)[route]
+    rows["local_subscribers"] = _numbers(whom, len)[route]
     columns.extend(rows)
 
 
-class Runs:
-    """Values of which many that follow each other are the same: each once, and how often."""
-
-    def __init__(self, values: Iterable[Any]) -> None:
-        self._values: list[Any] = []
-        self._counts: list[int] = []
-        for value, same in groupby(values):
-            self._values.append(value)
-            self._counts.append(len(list(same)))
-
-    def mapped(self, function: Callable[[Any], Any]) -> Runs:
-        """Something else in place of each; also where that makes two the same."""
-        other = Runs(())
-        other._values, other._counts = [*map(function, self._values)], self._counts
-        return other
-
-    def numbers(self, function: Callable[[Any], int]) -> NDArray[np.int64]:
-        """A number for each of all values."""
-        return np.repeat(np.fromiter(map(function, self._values), np.int64), self._counts)
+def _numbers(values: Iterable[Any], function: Callable[[Any], int]) -> NDArray[np.int64]:
+    return np.fromiter(map(function, values), np.int64)
