@@ -313,6 +313,18 @@ def test_names_that_are_none_are_refused(spark: SparkSession, lake: Path, tmp_pa
     assert many.endswith(" and 15 more")
 
 
+def test_columns_that_came_later_are_null_in_older_runs(spark: SparkSession, lake: Path) -> None:
+    path = lake / "links" / "run=tree-8" / "part-0.parquet"
+    pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["life"]), path)
+    there = Lake(lake)
+    rows = there.read(spark, "links").groupBy("run").agg(functions.max("life").alias("life"))
+    assert {row["run"]: row["life"] for row in rows.collect()} == {"tree-7": 0, "tree-8": None}
+    with pytest.raises(UserError) as error:
+        there.read(spark, "links", needs=["life"])
+    assert str(error.value).startswith(f"{path}: the table 'links' lacks 'life', which is needed")
+    assert there.read(spark, "links", "tree-7", needs=["life"]).count() == 3
+
+
 # --- segments ---------------------------------------------------------------------------------------
 
 
