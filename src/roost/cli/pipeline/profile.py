@@ -71,7 +71,8 @@ def profile(
         return
     console = people()
     console.print(f"{wanted.what}: {result.num_rows:,} rows of {run}", style="bold")
-    console.print(f"{done.files:,} files were new", style="dim")
+    new = "1 file was" if done.files == 1 else f"{done.files:,} files were"
+    console.print(f"{new} new", style="dim")
     for first in range(0, min(rows, result.num_rows), BESIDE):
         show_rows(console, result.slice(0, rows), first)
 
