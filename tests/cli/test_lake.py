@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,8 @@ import pytest
 
 from roost.pipeline.lake import Lake
 from roost.traces import SCHEMAS
+from roost.traces.rows import LinkRow
+from roost.traces.segments import SegmentWriter
 from tests.cli.support import Ran, Roost
 
 WORKLOAD = """\
@@ -19,7 +22,7 @@ WORKLOAD = """\
 2 publisher add P1 YHOO 60 B0
 20 end
 """
-TABLES = ("decisions", "deliveries", "links", "loads")
+TABLES = ("decisions", "deliveries", "interests", "links", "loads", "measures")
 
 
 @pytest.fixture(autouse=True)
@@ -41,13 +44,31 @@ def refused(ran: Ran, message: str) -> None:
     assert message in ran.err
 
 
+def test_recorded_runs_are_compacted(roost: Roost, folder: Path) -> None:
+    assert roost("lake", "compact").out == "no run has files to be joined\n"
+    writer = SegmentWriter(folder / "lake", "live", part="B0", now=0.0)
+    for time in (1.0, 2.0, 3.0):
+        row = LinkRow(time, "B0", "B1", class_="data", sent=1, received=1, waiting=0)
+        writer.add("links", row)
+        writer.next_segment(0.0)
+    writer.close()
+    ran = roost("lake", "compact", "live")
+    counts = re.fullmatch(r"live: (\d+) files of (\d+)\n", ran.out)
+    assert counts is not None
+    assert int(counts[2]) - int(counts[1]) == 2
+    assert roost("lake", "compact", "live", "--json").json["runs"] == [
+        {"name": "live", "files_before": int(counts[1]), "files": int(counts[1])}
+    ]
+    refused(roost("lake", "compact", "life"), "there is no run 'life'; there are 'live', ")
+
+
 def test_runs_are_listed(roost: Roost, folder: Path) -> None:
     ran = roost("lake", "list")
     assert (ran.code, ran.err) == (0, "")
     head, first, second = (line.split() for line in ran.out.splitlines())
     assert head == ["run", "kind", "seed", "rows", "size", "written", "tables"]
     assert first[:3] == ["one-1", "simulated", "1"]
-    assert first[-8::2] == [f"{name}" for name in TABLES]
+    assert first[-12::2] == [f"{name}" for name in TABLES]
     assert second[:3] == ["one-2", "simulated", "2"]
     whole = roost("lake", "list", "--json").json
     assert whole["lake"] == str(folder / "lake")

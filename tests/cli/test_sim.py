@@ -15,9 +15,11 @@ from roost.cli.sim.command import ProfileName
 from roost.simulation.faults import PROFILES
 from roost.simulation.oracle import Oracle
 from roost.simulation.workload_file import read_workload
-from roost.traces import SCHEMAS, read_table
+from roost.traces import read_table
+from roost.traces.schemas import traced_tables
 from tests.cli.support import Ran, Roost
 
+TABLES = (*traced_tables(content=False), "runs")
 CHAIN = """\
 0 federation set durability on
 0 federation set load_period_s 5
@@ -201,7 +203,7 @@ def test_a_trace_is_written_and_replaced(roost: Roost, chain: Path, tmp_path: Pa
     folder = tmp_path / "traces"
     ran = roost("sim", "run", chain, "--trace", folder)
     assert ran.code == 0
-    paths = {table: folder / table / "run=chain-0" / "part-0.parquet" for table in SCHEMAS}
+    paths = {table: folder / table / "run=chain-0" / "part-0.parquet" for table in TABLES}
     for table, path in paths.items():
         assert any(line.split() == [table, str(path)] for line in ran.out.splitlines())
     assert read_table(paths["deliveries"]).num_rows > 30
@@ -265,7 +267,7 @@ def test_traces_are_the_same_whatever_the_hashes(chain: Path, tmp_path: Path) ->
         assert (ran.returncode, ran.stderr) == (0, "")
         paths = sorted(p for p in folder.rglob("*.parquet"))
         found.append({p.relative_to(folder): p.read_bytes() for p in paths})
-    assert len(found[0]) == len(SCHEMAS)
+    assert len(found[0]) == len(TABLES)
     assert found[0] == found[1]
 
 

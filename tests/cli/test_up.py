@@ -116,7 +116,7 @@ def test_brokers_with_stores_from_a_file(roost: Roost, state: Path) -> None:
     assert roost("trace", "on", "traces", "--run", "monday").code == 0
     assert roost("down").code == 0
     assert (state / "data" / "west" / "roost.db").exists()
-    assert Path("traces/loads/run=monday/part-east.parquet").is_file()
+    assert Path("traces/loads/run=monday/part-east-000001.parquet").is_file()
 
 
 def test_a_broker_that_fails_says_why(roost: Roost, state: Path) -> None:

@@ -15,6 +15,7 @@ from roost.pipeline.sweeps.tasks import load_task
 from roost.pipeline.sweeps.workers import Work, run_cell
 from roost.traces import SCHEMAS
 
+EMPTY = {pa.string(): "", pa.bool_(): False}
 TINY = Scale(
     "tiny",
     1,
@@ -68,7 +69,7 @@ def tables(
 
 def _table(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     schema = SCHEMAS[name]
-    empty = {f.name: "" if f.type == pa.string() else 0 for f in schema}
+    empty = {f.name: EMPTY.get(f.type, [] if pa.types.is_list(f.type) else 0) for f in schema}
     whole = [{**empty, **row} for row in rows]
     return pa.table(
         {f.name: pa.array([row[f.name] for row in whole], f.type) for f in schema}, schema=schema

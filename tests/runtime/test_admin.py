@@ -236,11 +236,11 @@ def test_tracing_is_turned_on_and_off(tmp_path: Path) -> None:
         assert "already" in again.json["error"]
         for _ in range(2):
             assert (await started.post("/trace", {"on": False})).json == {"tracing": False}
-        assert (tmp_path / "deliveries" / "run=monday" / "part-B0.parquet").is_file()
-        again = await started.post("/trace", on)
-        assert again.status == 400
-        assert "the run 'monday' has a trace of 'B0' already" in again.json["error"]
-        assert (await started.get("/status")).json["tracing"] is False
+        assert (tmp_path / "deliveries" / "run=monday" / "part-B0-000001.parquet").is_file()
+        # Turned on again, it goes on.
+        assert (await started.post("/trace", on)).json["run"] == "monday"
+        await started.post("/trace", {"on": False})
+        assert (tmp_path / "deliveries" / "run=monday" / "part-B0-000002.parquet").is_file()
 
     check(work, trace=TraceTable(allowed=(str(tmp_path),)))
 
@@ -251,7 +251,7 @@ def test_a_run_of_its_own_is_named(tmp_path: Path) -> None:
         assert answer.json["run"].startswith("B0-")
         await started.post("/trace", {"on": False})
         (path,) = tmp_path.glob("loads/*/*")
-        assert path == tmp_path / "loads" / f"run={answer.json['run']}" / "part-B0.parquet"
+        assert path == tmp_path / "loads" / f"run={answer.json['run']}" / "part-B0-000001.parquet"
 
     check(work, trace=TraceTable(allowed=(str(tmp_path),)))
 

@@ -63,18 +63,33 @@ def test_links_and_dots_are_followed(tmp_path: Path) -> None:
         checked(inside, "../../../x")
 
 
-@pytest.mark.parametrize(
-    "planted", ["loads", "loads/run=r1", "loads/run=r1/.part-B0.parquet.writing"]
-)
+@pytest.mark.parametrize("planted", ["loads", "loads/run=r1", "runs/run=r1"])
 def test_links_in_place_of_what_is_written(tmp_path: Path, planted: str) -> None:
     inside, outside = tmp_path / "in", tmp_path / "out"
     outside.mkdir()
     (inside / planted).parent.mkdir(parents=True)
-    (inside / planted).symlink_to(outside / "there" if planted.endswith("writing") else outside)
+    (inside / planted).symlink_to(outside)
     config = ServerConfig(trace=TraceTable(allowed=(str(inside),)))
     with pytest.raises(ElsewhereError):
         checked_folder(config, str(inside), "r1", "B0")
     assert checked_folder(config, str(inside / "other"), "r1", "B0") == inside / "other"
+
+
+def test_links_in_place_of_files_are_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "out"
+    outside.write_text("precious")
+    for name in ("part-B0-000001.parquet", ".part-B0-000001.parquet.writing"):
+        for table in ("loads", "runs"):
+            (tmp_path / "in" / table / "run=r1").mkdir(parents=True, exist_ok=True)
+            (tmp_path / "in" / table / "run=r1" / name).symlink_to(outside)
+
+    async def work(started: Broker) -> None:
+        order = {"on": True, "folder": str(tmp_path / "in"), "run": "r1"}
+        assert (await started.post("/trace", order)).status == 200
+        await started.post("/trace", {"on": False})
+
+    check(work, trace=TraceTable(allowed=(str(tmp_path),)))
+    assert outside.read_text() == "precious"
 
 
 def test_a_broker_writes_nowhere_else(tmp_path: Path) -> None:
@@ -93,7 +108,7 @@ def test_a_broker_writes_nowhere_else(tmp_path: Path) -> None:
         order = {"on": True, "folder": str(inside / "new"), "run": "r1"}
         assert (await started.post("/trace", order)).status == 200
         await started.post("/trace", {"on": False})
-        assert (inside / "new" / "loads" / "run=r1" / "part-B0.parquet").is_file()
+        assert (inside / "new" / "loads" / "run=r1" / "part-B0-000001.parquet").is_file()
 
     check(work, trace=TraceTable(allowed=(str(inside),)))
 

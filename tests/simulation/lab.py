@@ -6,6 +6,7 @@ from roost.broker.messages import Publication
 from roost.simulation.run import Checks, check, rest, run
 from roost.simulation.workload_file import parse_workload
 from roost.simulation.world import World
+from roost.traces import TraceWriter
 
 # P at B1, S at B2, and nothing in between.
 PAIR = """
@@ -17,9 +18,9 @@ PAIR = """
 """
 
 
-def world_of(text: str) -> World:
+def world_of(text: str, trace: TraceWriter | None = None) -> World:
     workload = parse_workload(text, "workload", None)
-    return World(workload.settings, workload.statements)
+    return World(workload.settings, workload.statements, trace=trace)
 
 
 def judged(world: World, until: float = 20.0) -> Checks:

@@ -204,8 +204,7 @@ def test_what_waits_for_each_neighbour_and_for_clients_is_told_apart(tmp_path: P
 15.0 publisher publish P [a,2]
 """
     with TraceWriter(tmp_path, "r") as trace:
-        world = world_of(text)
-        world.trace = trace
+        world = world_of(text, trace)
         world.run(20.001)
     load = host_of(world, "B0").last_load
     assert load is not None

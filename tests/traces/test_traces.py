@@ -13,7 +13,7 @@ from roost.errors import UserError
 from roost.traces import SCHEMAS, About, TraceWriter, read_table
 from roost.traces.rows import LinkRow
 from roost.traces.run import safe_name, versions
-from roost.traces.schemas import TRACED
+from roost.traces.schemas import traced_tables
 
 LINKS = [
     LinkRow(10.0, "B0", "B1", class_="control", sent=5, received=4, waiting=1),
@@ -38,7 +38,8 @@ def refused(path: Path) -> str:
 
 def test_rows_are_read_back(tmp_path: Path) -> None:
     paths = write(tmp_path)
-    assert list(paths) == list(SCHEMAS) == [*TRACED, "runs"]
+    assert list(paths) == [*traced_tables(content=False), "runs"]
+    assert list(SCHEMAS) == [*traced_tables(content=True), "runs"]
     table = read_table(paths["links"])
     assert table.schema.equals(SCHEMAS["links"])
     assert [tuple(row.values()) for row in table.to_pylist()] == LINKS
@@ -47,10 +48,14 @@ def test_rows_are_read_back(tmp_path: Path) -> None:
 
 def test_a_trace_of_before_a_column_was_added_is_read(tmp_path: Path) -> None:
     path = write(tmp_path)["links"]
-    pq.write_table(pq.read_table(path).drop_columns(["queueing_s"]), path)
-    table = read_table(path)
-    assert table.schema.equals(SCHEMAS["links"])
-    assert [tuple(row.values()) for row in table.to_pylist()] == LINKS
+    whole = pq.read_table(path)
+    for gone in (["life"], ["queueing_s", "life"]):
+        pq.write_table(whole.drop_columns(gone), path)
+        table = read_table(path)
+        assert table.schema.equals(SCHEMAS["links"])
+        rows = [row | {"life": 0} for row in table.to_pylist()]
+        assert [tuple(row.values()) for row in rows] == LINKS
+        assert table["life"].null_count == len(LINKS)
     pq.write_table(pq.read_table(path).drop_columns(["waiting"]), path)
     assert refused(path).startswith("no column 'waiting'")
 
@@ -93,22 +98,13 @@ def test_parts_of_a_run_stand_side_by_side(tmp_path: Path) -> None:
     """Whatever the brokers are called."""
     names = ["B0", "b/0", "b-0", "b 0", "..", "ä" * 100, "ä" * 101, "x" * 300]
     for name in names:
-        with TraceWriter(tmp_path, "r", part=name, replace=False) as trace:
+        with TraceWriter(tmp_path, "r", part=name) as trace:
             trace.add("links", LINKS[0]._replace(broker=name))
     folder = tmp_path / "links" / "run=r"
     assert {path.parent for path in tmp_path.glob("links/**/*.parquet")} == {folder}
     found = [read_table(path)["broker"].to_pylist() for path in folder.iterdir()]
     assert sorted(found) == sorted([name] for name in names)
     assert [safe_name(name) for name in ("B0", "b-0")] == ["B0", "b-0"]
-
-
-def test_a_part_that_is_there_is_replaced_only_if_that_is_fine(tmp_path: Path) -> None:
-    first = TraceWriter(tmp_path, "r", part="B0", replace=False)
-    for _ in range(2):
-        with pytest.raises(UserError, match="the run 'r' has a trace of 'B0' already"):
-            TraceWriter(tmp_path, "r", part="B0", replace=False)
-        first.close()  # the second time it has been
-    assert all(path.is_file() for path in first.paths.values())
 
 
 def test_a_trace_is_there_when_it_is_whole(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ programs pass it to `Broker(config, modules=[...])`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -213,9 +213,21 @@ class Module:
     wants_behind: bool = False
     # What it is made with, if it has settings that people can say; see `registry`.
     Config: type[Struct] | None = None
+    # For a driver that records, which can't afford a `Visit` for each event. It is given instead of `routed`
+    # (source, publication, hops, links, local, what each of these matched), all as the router has them.
+    tap: Callable[[tuple[Any, ...]], None] | None = None
+    # For the same: what the module measures goes there, as (time, kind, subject, other, value).
+    measured: list[tuple[float, str, str, str, float]] | None = None
 
     def __init__(self, config: Any = None) -> None:
         self.config = config
+
+    def measures(
+        self, now: float, kind: str, subject: str, value: float, *, other: str = ""
+    ) -> None:
+        """Note what was measured, for whoever wants to decide again what it was used for."""
+        if self.measured is not None:
+            self.measured.append((now, kind, subject, other, value))
 
     def started(self, around: Surroundings, now: float) -> None:
         """The broker runs, and the module is no longer off. Keep `around`."""

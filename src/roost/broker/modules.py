@@ -369,6 +369,8 @@ class Modules:
         self.listening = False  # whether any module is awake
         self.tracing = False  # ... and says what is traced
         self._wants_behind = False  # ... and is told what matches behind neighbours
+        self._taps: list[Callable[[tuple[Any, ...]], None]] = []  # of those that want no `Visit`
+        self._hearing: list[ModuleHost] = []  # the others
 
     @property
     def load(self) -> LoadIndices | None:
@@ -404,6 +406,8 @@ class Modules:
         self.listening = bool(self._awake)
         self.tracing = any(host.module.traces for host in self._awake)
         self._wants_behind = any(host.module.wants_behind for host in self._awake)
+        self._taps = [host.module.tap for host in self._awake if host.module.tap is not None]
+        self._hearing = [host for host in self._awake if host.module.tap is None]
 
     def state(self, name: str) -> ModuleState:
         return self._hosts[name].state
@@ -417,7 +421,24 @@ class Modules:
         local: Iterable[Hop],
         now: float,
     ) -> None:
+        for tap in self._taps:
+            tap((source, publication, hops, neighbours, local, [hop.matched for hop in local]))
         event = publication.event
+        if self._hearing:
+            self._tell_of(source, publication, hops, neighbours, local, now)
+        if self._at.watches:
+            for name, names in self._at.watches.match(event).items():
+                self._hosts[name].module.heard(publication, names, now)
+
+    def _tell_of(
+        self,
+        source: Hop,
+        publication: Publication,
+        hops: int,
+        neighbours: Iterable[Hop],
+        local: Iterable[Hop],
+        now: float,
+    ) -> None:
         visit = Visit(
             publication=publication,
             hops=hops,
@@ -425,13 +446,12 @@ class Modules:
             from_client=source.is_session,
             neighbours=[hop.name for hop in neighbours],
             matches={h.client: h.matched for h in local if isinstance(h, Session)},
-            behind=self._at.router.behind(event, source) if self._wants_behind else {},
+            behind=(
+                self._at.router.behind(publication.event, source) if self._wants_behind else {}
+            ),
         )
-        for host in self._awake:
+        for host in self._hearing:
             host.module.routed(visit, now)
-        if self._at.watches:
-            for name, names in self._at.watches.match(event).items():
-                self._hosts[name].module.heard(publication, names, now)
 
     def traced(self, publication: Publication, now: float) -> Publication:
         """As it is to be routed: marked, if a module wants to know where it is delivered."""

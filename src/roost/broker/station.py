@@ -276,7 +276,10 @@ class Station:
             {session.client: ids for session, ids in matches.items()},
         )
         for module in self._listening.values():
-            module.routed(visit, self.now)
+            if module.tap is not None:
+                module.tap((source, publication, hops, links, [*matches], [*matches.values()]))
+            else:
+                module.routed(visit, self.now)
 
     # --- the one verb -------------------------------------------------------------------------------
 

@@ -30,7 +30,17 @@ Examples:
   roost lake list traces
   roost lake show tree-7 --lake traces
   roost lake sample loads --run tree-7
+  roost lake compact monday
   roost lake prune --older-than 30d --keep-last 10
+"""
+COMPACT_EXAMPLES = """\b
+A broker that records writes a file a table and minute. Those of an hour become one, sorted
+by time; brokers may go on recording meanwhile, and no reader sees a row twice.
+
+\b
+Examples:
+  roost lake compact
+  roost lake compact monday --lake traces
 """
 PRUNE_EXAMPLES = """\b
 Without --yes it only shows what would go. A run is as old as what was last written to it.
@@ -56,12 +66,13 @@ def register(app: typer.Typer) -> None:
     lake = typer.Typer(
         no_args_is_help=True,
         rich_markup_mode=None,
-        help="See and prune the runs of a folder of tables.",
+        help="See, compact and prune the runs of a folder of tables.",
         epilog=EXAMPLES,
     )
     lake.command("list", epilog=EXAMPLES)(list_runs)
     lake.command("show", epilog=EXAMPLES)(show)
     lake.command("sample", epilog=EXAMPLES)(sample)
+    lake.command("compact", epilog=COMPACT_EXAMPLES)(compact)
     lake.command("prune", epilog=PRUNE_EXAMPLES)(prune)
     app.add_typer(lake, name="lake")
 
@@ -223,8 +234,13 @@ def show_rows(console: Console, table: pa.Table, first: int) -> None:
         grid.add_column(str(number), overflow="fold")
     for field in table.schema:
         cells = [shown(row[field.name]) for row in rows]
-        grid.add_row(*map(Text, (field.name, str(field.type), *cells)))
+        grid.add_row(*map(Text, (field.name, type_name(field.type), *cells)))
     console.print(grid)
+
+
+def type_name(kind: pa.DataType) -> str:
+    """A type in a word."""
+    return str(kind).partition("<")[0]
 
 
 def shown(value: object) -> str:
@@ -245,6 +261,30 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return json_value(value)
     return value.hex() if isinstance(value, bytes) else str(value)
+
+
+# --- compact ----------------------------------------------------------------------------------------
+
+
+def compact(
+    runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...")] = None,
+    lake: LakeOption = DEFAULT,
+    json_: Json = False,
+) -> None:
+    """Join the files of recorded runs, those of an hour at a time; of all runs, if none is named."""
+    from msgspec import to_builtins
+
+    from roost.pipeline.lake import Lake
+
+    there = Lake(lake)
+    joined = there.compact(runs or ())
+    if json_:
+        print_json({"lake": str(there.folder), "runs": to_builtins(joined)})
+        return
+    for run in joined:
+        typer.echo(f"{run.name}: {run.files:,} files of {run.files_before:,}")
+    if not joined:
+        typer.echo("no run has files to be joined")
 
 
 # --- prune ------------------------------------------------------------------------------------------

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 The tables are those of `roost sim run --trace`: Parquet, in a folder for each table and run.
-All brokers write into the same run, each a file of its own. Files are there, and whole,
-after `roost trace off`, or when a broker has ended in order; see `roost lake`.
+All brokers write into the same run, each files of its own: a new one every minute, and
+those before are there, and whole; see `roost lake`. A broker that is killed loses the last,
+and goes on with the run when it is started again, if it has a store.
 
 \b
 Examples:
   roost trace on traces
   roost trace on traces --run monday
+  roost trace on traces --content
   roost trace off
 """
 
@@ -51,6 +53,9 @@ def on(
     run: Annotated[
         str, typer.Option(metavar="NAME", help="Of the run; a new name if none is given.")
     ] = "",
+    content: Annotated[
+        bool, typer.Option("--content", help="The events themselves, too: they may be private.")
+    ] = False,
 ) -> None:
     """Begin to record."""
     from roost.runtime.recorder import new_run
@@ -58,7 +63,7 @@ def on(
 
     run = run or new_run("live")
     check_run_name(run)
-    order = {"on": True, "folder": str(folder.absolute()), "run": run}
+    order = {"on": True, "folder": str(folder.absolute()), "run": run, "content": content}
     tell(fleet, order, f"records into {folder}, the run {run}")
 
 

@@ -13,12 +13,13 @@
     busiest_per_s        publications at the broker that has most of them
     delivered_per_s      deliveries to subscribers
     delay_mean_s         from publishing to matching at the subscriber's broker, by delivery
-    delay_median_s       likewise
+    delay_median_s       likewise, to 1 % (`profiles.sketch`)
     hops                 links between publisher and subscriber, on average over deliveries
 
 Brokers count their messages and write down the counts once a period (the table `links`), each at its own
 time. So for each of them a window is what lies between two of its samples, the last ones up to the window's
-two ends; rates are by that time, and publications that are set against messages are counted over it, too.
+two ends; rates are by that time, and publications that are set against messages are counted over it, too. A
+count begins again when its broker does: see `profiles.traffic`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from roost.errors import UserError
+from roost.pipeline.profiles.sketch import BUCKET, WEIGHT, bucket_of, quantiles
+from roost.pipeline.profiles.traffic import increments
 from roost.pipeline.schemas import checked
 
 if TYPE_CHECKING:
@@ -167,19 +170,24 @@ def _samples(loads: DataFrame, spans: Column) -> DataFrame:
 
 
 def _link_rates(links: DataFrame, samples: DataFrame) -> DataFrame:
-    """A row is a count that holds until the next one; where there is none yet, nothing was sent."""
+    """A row is a count that holds until the next one: what it rose by within the window was sent there."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     checked(links, "links")
-    before = F.max(F.when(F.col("time") <= F.col("since"), F.col("sent")))
-    sent = F.max("sent") - F.coalesce(before, F.lit(0))
+    life = F.col("life") if "life" in links.columns else F.lit(None).cast("bigint")
+    sent = F.when(F.col("time") > F.col("since"), F.col("sent_more"))
     return (
-        links.join(samples, "broker")
+        increments(links.withColumn("life", life))
+        .join(samples, "broker")
         .where(F.col("time") <= F.col("until"))
-        .groupBy(WINDOW, "broker", "neighbour", "class", "since", "until")
-        .agg((sent / (F.col("until") - F.col("since"))).alias("per_s"))
-        .groupBy(WINDOW, "broker", "neighbour")
-        .agg(F.sum("per_s").alias("per_s"))
+        .groupBy(WINDOW, "broker", "neighbour", "since", "until")
+        .agg(F.coalesce(F.sum(sent), F.lit(0)).alias("sent"))
+        .select(
+            WINDOW,
+            "broker",
+            "neighbour",
+            (F.col("sent") / (F.col("until") - F.col("since"))).alias("per_s"),
+        )
     )
 
 
@@ -189,23 +197,30 @@ def _delivered(deliveries: DataFrame, spans: Column) -> DataFrame:
 
     local = F.col("local_subscribers")
     seconds = F.col("end") - F.col("start")
-    return (
+    sums = (
         _within(deliveries, spans)
-        .groupBy("number", WINDOW, "start", "end")
+        .groupBy("number", WINDOW, "start", "end", bucket_of(F.col("age_s")).alias(BUCKET))
         .agg(
             F.count_if(F.col("hop") == 0).alias("published"),
-            F.sum(local).alias("delivered"),
+            F.sum(local).alias(WEIGHT),
             F.sum(F.col("age_s") * local).alias("delays_s"),
-            F.percentile(F.when(local > 0, F.col("age_s")), 0.5, local).alias("delay_median_s"),
             F.sum(F.col("hop") * local).alias("hops_all"),
         )
-        .select(
-            "number",
-            WINDOW,
-            (F.col("published") / seconds).alias("published_per_s"),
-            (F.col("delivered") / seconds).alias("delivered_per_s"),
-            F.try_divide(F.col("delays_s"), F.col("delivered")).alias("delay_mean_s"),
-            "delay_median_s",
-            F.try_divide(F.col("hops_all"), F.col("delivered")).alias("hops"),
-        )
+    )
+    totals = sums.groupBy("number", WINDOW, "start", "end").agg(
+        F.sum("published").alias("published"),
+        F.sum(WEIGHT).alias("delivered"),
+        F.sum("delays_s").alias("delays_s"),
+        F.sum("hops_all").alias("hops_all"),
+    )
+    return totals.join(
+        quantiles(sums, ["number"], {"delay_median_s": 0.5}), "number", "left"
+    ).select(
+        "number",
+        WINDOW,
+        (F.col("published") / seconds).alias("published_per_s"),
+        (F.col("delivered") / seconds).alias("delivered_per_s"),
+        F.try_divide(F.col("delays_s"), F.col("delivered")).alias("delay_mean_s"),
+        "delay_median_s",
+        F.try_divide(F.col("hops_all"), F.col("delivered")).alias("hops"),
     )

@@ -11,13 +11,14 @@ have one row a publication that matches anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from roost.errors import UserError
 from roost.traces import SCHEMAS as TRACES
+from roost.traces.schemas import LATER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,17 +66,28 @@ def spark_schema(table: str) -> StructType:
     return schema
 
 
-def checked(frame: DataFrame, table: str, *, where: str = "", or_text: str = "") -> DataFrame:
+def checked(
+    frame: DataFrame,
+    table: str,
+    *,
+    where: str = "",
+    or_text: str = "",
+    needs: Collection[str] = (),
+) -> DataFrame:
     """The frame, if it is such a table: a `UserError` names table, column and type otherwise.
 
-    Columns may stand in any order, and there may be more of them. `where` is what a message says it came
-    from: a file, say. `or_text` is a column that may be one of texts.
+    Columns may stand in any order, and there may be more of them; those that traces of an earlier version do
+    not have may be missing, unless somebody `needs` them. `where` is what a message says it came from: a
+    file, say. `or_text` is a column that may be one of texts.
     """
+    later = LATER.get(table, {}).keys() - set(needs)
     found: dict[str, Any] = {field.name: field.dataType for field in frame.schema}
     told = f"{where}: " if where else ""
     for field in spark_schema(table):
         there = found.get(field.name)
         expected = field.dataType.simpleString()
+        if there is None and field.name in later:
+            continue
         if there is None:
             raise UserError(
                 f"{told}the table {table!r} has no column {field.name!r} ({expected}); there are"

@@ -53,12 +53,14 @@ class Collecting:
         count: int,
         timeout_s: float,
         collected: Callable[[str, Collection], None],
+        measures: Callable[[float, str, str, float], None] = lambda *_: None,
     ) -> None:
         self._around = around
         self._links = links
         self._count = count
         self._timeout_s = timeout_s
         self._collected = collected  # all that is for ourselves
+        self._measures = measures  # what an answer is made from, and no load index
         self._collections: dict[str, Collection] = {}
 
     def begin(self, publisher: str, session: TraceSession, now: float) -> None:
@@ -98,6 +100,9 @@ class Collecting:
         neighbours = self._around.neighbours
         waiting = dict.fromkeys(n for n in session.neighbours if n in neighbours)
         own = self.answer_for(session)
+        for each in own.neighbours:
+            self._measures(now, "link", each.broker, each.latency_s)
+        self._measures(now, "expected", "", self._around.expected_per_s())
         self._collections[publisher] = Collection(session, now, upstream, waiting, [own])
         request = TraceInformationRequest(publisher, session.first, self._count)
         for neighbour in waiting:

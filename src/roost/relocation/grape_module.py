@@ -126,6 +126,7 @@ class Grape(Module):
             config.session,
             config.collection_s,
             self._collected,
+            self.measures,
         )
         # Clients that are asked for round trips, for themselves or for their group.
         self._undecided: dict[str, Case | Group] = {}
@@ -222,6 +223,8 @@ class Grape(Module):
         if about is None:
             return
         self._around.cancel_timer(ROUND_TRIPS + client)
+        for address, seconds in round_trips_s.items():
+            self.measures(now, "round trip", client, seconds, other=address)
         times = {
             answer.broker: round_trips_s[answer.address]
             for answer in about.brokers()

@@ -84,6 +84,7 @@ class TraceRequest(Struct, frozen=True, forbid_unknown_fields=True):
     on: bool
     folder: str = ""
     run: str = ""  # the same for all brokers whose traces belong together
+    content: bool = False  # the events themselves, too
 
 
 class ModuleRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -229,7 +230,7 @@ class Admin:
         try:
             name = self._broker.name
             real = checked_folder(self._broker.config, folder, wanted.run, name)
-            run = recorder.begin(real, shell, wanted.run)
+            run = recorder.begin(real, shell, wanted.run, content=wanted.content)
         except ElsewhereError as error:
             self._broker.log.warning("trace refused", by=_who(request), detail=str(error))
             raise HTTPException(403, str(error)) from None

@@ -1,29 +1,54 @@
 """Traces of a live broker, in the tables that the simulator writes.
 
-The recorder is a module of its broker: off, it costs nothing; on, it hears of every publication that was
-routed. Times are seconds since the epoch, so that the traces of several brokers fit together: those that are
-told the name of the same run each write a part of it.
+The recorder is a module of its broker: off, it costs nothing; on, it taps what is routed, and makes rows of
+it a few times a second, of all that there is together (`traces.visits`). Times are seconds since the epoch,
+so that the traces of several brokers fit together: those that are told the name of the same run each write a
+part of it.
+
+What it records is kept in segments (`traces.segments`), of which a broker that is killed loses the one that
+is open. If it has a folder for its data, it notes there what it records, and goes on with that when it is
+started again: until somebody turns it off, or it can't be written any more.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from roost.broker.commands import Record
 from roost.broker.events import LoadIndices, ModuleSwitched
-from roost.broker.module import Module, ModuleState, Visit
+from roost.broker.hops import Link
+from roost.broker.messages import Publication
+from roost.broker.module import Module, ModuleState
 from roost.errors import UserError
 from roost.runtime.shell import Shell
-from roost.traces import About, TraceWriter
-from roost.traces.rows import DeliveryRow, LinkRow, decision_row, load_row
+from roost.runtime.tables import TraceTable
+from roost.traces import About
+from roost.traces.interests import Interests
+from roost.traces.rows import (
+    LinkRow,
+    decision_row,
+    event_row,
+    link_counts,
+    load_row,
+    measure_rows,
+)
 from roost.traces.run import safe_name
-from roost.wire import publication_bytes
+from roost.traces.schemas import CONTENT
+from roost.traces.segments import SegmentWriter
+from roost.traces.visits import Read, VisitLog, add_visits
+
+# In the folder of the broker's data.
+NOTE = "recording.json"
+# How often rows are made of what was routed; until then it is kept as it is.
+DRAIN_S = 0.05
 
 
 def new_run(prefix: str) -> str:
@@ -31,24 +56,46 @@ def new_run(prefix: str) -> str:
     return f"{prefix}-{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
 
 
+class Recording(Struct, frozen=True):
+    """What is recorded: the note of a broker that may be killed."""
+
+    folder: str
+    run: str
+    content: bool = False
+
+
 class Recorder(Module):
     """Writes what the broker does."""
 
     name = "recorder"
 
-    def __init__(self, broker: str, rows_a_group: int) -> None:
+    def __init__(self, broker: str, life: int, settings: TraceTable, data: str = "") -> None:
         self.trouble = ""  # why the last trace came to an end
         self._broker = broker
-        self._rows_a_group = rows_a_group
-        self._trace: TraceWriter | None = None
-        # Of a publication, on average, in the period before.
-        self._queueing_s = self._matching_s = 0.0
+        self._settings = settings
+        self._note = Path(data) / NOTE if data else None
+        self._life = life
+        self._trace: SegmentWriter | None = None
+        self._shell: Shell
+        self._interests: Interests
+        self._modules: Sequence[Module] = ()
+        self._log = VisitLog()
+        self._logged = 0  # so much of it is of earlier reads:
+        self._reads: list[tuple[float, float, int]] = []
+        self._published: list[Publication] = []  # if content is wanted
+        self._links: set[str] = set()  # those of which there are rows
+        self._drain_is_due = False
+        self.tap: Callable[[tuple[Any, ...]], None] = self._log.tap
 
     @property
     def recording(self) -> bool:
         return self._trace is not None
 
-    def begin(self, folder: Path, shell: Shell, run: str = "") -> str:
+    def watch(self, modules: Sequence[Module]) -> None:
+        """The optimisers beside it, whose measures are recorded."""
+        self._modules = modules
+
+    def begin(self, folder: Path, shell: Shell, run: str = "", *, content: bool = False) -> str:
         """From now on, into this run, or one of its own; its name."""
         run = run or new_run(safe_name(self._broker))
         machine = shell.machine
@@ -57,23 +104,78 @@ class Recorder(Module):
             config={**msgspec.to_builtins(machine.config), "neighbours": sorted(machine.links)},
             began=time.time(),
         )
-        self._trace = TraceWriter(
+        self._trace = SegmentWriter(
             folder,
             run,
             part=self._broker,
+            now=time.monotonic(),
             about=about,
-            replace=False,
-            rows_a_group=self._rows_a_group,
+            content=content,
+            segment_s=self._settings.segment_s,
+            segment_rows=self._settings.segment_rows,
+            rows_a_group=self._settings.rows_a_group,
         )
         self.trouble = ""
+        self._keep(Recording(str(folder), run, content))
+        self._shell = shell
+        self.tap = self._tapped if content else self._log.tap
+        self._interests = Interests(self._broker, self._life)
+        for module in self._modules:
+            module.measured = []
         shell.handle(ModuleSwitched(self.name, ModuleState.OBSERVING.value))
+        shell.time_handling(self._handled)
+        with self._noticing():
+            self._look()
+            self._links.clear()
+            for link in machine.links.values():
+                self._count(link)
         return run
 
+    def resume(self, shell: Shell, check: Callable[[str, str], Path]) -> None:
+        """At the start: as the settings say, and else what was recorded when the broker ended.
+
+        `check` says where a folder really is, or refuses it (see `trace_folders`).
+        """
+        before, settings = self._noted(), self._settings
+        if settings.folder:
+            same = before is not None and Path(settings.folder) == Path(before.folder)
+            run = settings.run or (before.run if before is not None and same else "")
+            self.begin(Path(settings.folder), shell, run, content=settings.content)
+        elif before is not None:
+            with self._noticing():
+                real = check(before.folder, before.run)
+                self.begin(real, shell, before.run, content=before.content)
+
+    def _keep(self, recording: Recording | None) -> None:
+        if self._note is None:
+            return
+        with self._noticing():
+            if recording is None:
+                self._note.unlink(missing_ok=True)
+            else:
+                new = self._note.with_suffix(".new")
+                new.write_bytes(msgspec.json.encode(recording))
+                new.replace(self._note)
+
+    def _noted(self) -> Recording | None:
+        if self._note is None or not self._note.is_file():
+            return None
+        try:
+            return msgspec.json.decode(self._note.read_bytes(), type=Recording)
+        except (OSError, msgspec.DecodeError) as error:
+            self.trouble = f"{self._note}: not what was recorded last: {error}"
+            return None
+
     def end(self, shell: Shell | None = None) -> None:
-        """No more: what was recorded is complete on the disk."""
+        """No more: what was recorded is complete on the disk. Without a shell, until the next start."""
         if self._trace is not None:
             if shell is not None:
+                self._keep(None)
                 shell.handle(ModuleSwitched(self.name, ModuleState.OFF.value))
+            self._shell.time_handling(None)
+            for module in self._modules:
+                module.measured = None
+            self._drain()
             trace, self._trace = self._trace, None
             with self._noticing():
                 trace.close()
@@ -88,52 +190,80 @@ class Recorder(Module):
         """What goes wrong with a trace is no concern of the traffic."""
         try:
             yield
-        except (OSError, UserError) as error:
+        except (OSError, UserError, ValueError) as error:
             self.trouble = f"the trace has ended: {error}"
 
     # --- what happens -------------------------------------------------------------------------------
 
-    def routed(self, visit: Visit, _: float) -> None:
-        if self._trace is None or self.trouble:
+    def _tapped(self, visit: tuple[Any, ...]) -> None:
+        """The same with content, whose events are kept until rows are made."""
+        source, publication, *_ = visit
+        self._log.tap(visit)
+        if source.is_session:
+            self._published.append(publication)
+
+    def _handled(self, began: float, ended: float) -> None:
+        """The machine was at work; rows of what it has routed meanwhile are made before long."""
+        count = len(self._log)
+        if count == self._logged:
             return
-        publication, now = visit.publication, time.time()
-        row = DeliveryRow(
-            time=now,
-            publisher=publication.publisher,
-            sequence=publication.sequence,
-            broker=self._broker,
-            hop=visit.hops,
-            local_subscribers=len(visit.matches),
-            forwarded=len(visit.neighbours),
-            bytes=len(publication_bytes(publication)),
-            queueing_s=self._queueing_s,
-            matching_s=self._matching_s,
-            age_s=now - publication.published_at,
-        )
+        self._reads.append((began, ended, count - self._logged))
+        self._logged = count
+        if not self._drain_is_due:
+            self._drain_is_due = True
+            self._shell.loop.call_later(DRAIN_S, self._drain)
+
+    def _drain(self) -> None:
+        """Rows of all that was routed."""
+        self._drain_is_due = False
+        reads, self._reads, self._logged = self._reads, [], 0
+        published, self._published = self._published, []
+        visits = self._log.take()
+        if self._trace is None or self.trouble or not reads:
+            return
+        # From the clock of the loop to that of the world.
+        since = time.time() - time.monotonic()
+        trace = self._trace
         with self._noticing():
-            self._trace.add("deliveries", row)
+            timed = [Read(since + began, since + ended, count) for began, ended, count in reads]
+            add_visits(trace.columns["deliveries"], self._broker, self._life, visits, timed)
+            trace.flush_if_full("deliveries")
+            for publication in published:
+                trace.add(CONTENT, event_row(timed[0].began, self._broker, publication))
 
     def loaded(self, shell: Shell, load: LoadIndices) -> None:
+        """A sample of the load; what else has come since the last one is written with it."""
         if self._trace is None or self.trouble:
             return
-        now = time.time()
-        self._queueing_s, self._matching_s = load.input_queueing_delay_s, load.matching_delay_s
-        waits = load.link_queueing_delay_s
+        trace = self._trace
         with self._noticing():
-            self._trace.add("loads", load_row(now, self._broker, load))
+            trace.add("loads", load_row(time.time(), self._broker, load))
             for link in shell.machine.links.values():
-                for name, lane in (("control", link.channel.control), ("data", link.channel.data)):
-                    row = LinkRow(
-                        time=now,
-                        broker=self._broker,
-                        neighbour=link.name,
-                        class_=name,
-                        sent=lane.sent,
-                        received=lane.received,
-                        waiting=len(lane.outbox),
-                        queueing_s=waits.get(link.name, 0.0) if name == "data" else 0.0,
-                    )
-                    self._trace.add("links", row)
+                if link.name not in self._links:
+                    self._count(link, before=True)
+                self._count(link, load.link_queueing_delay_s.get(link.name, 0.0))
+            self._look()
+            self._drain()
+            trace.look(time.monotonic())
+
+    def _count(self, link: Link, waited_s: float = 0.0, *, before: bool = False) -> None:
+        """Rows of `links`; the first ones are what later ones are compared with."""
+        assert self._trace is not None
+        self._links.add(link.name)
+        for name, counts in link_counts(link, before=before):
+            wait_s = waited_s if name == "data" else 0.0
+            row = LinkRow(time.time(), self._broker, link.name, name, *counts, wait_s, self._life)
+            self._trace.add("links", row)
+
+    def _look(self) -> None:
+        """What clients want and offer, and what optimisers have measured."""
+        assert self._trace is not None
+        for row in self._interests.changes(self._shell.machine.sessions, time.time()):
+            self._trace.add("interests", row)
+        since = time.time() - self._shell.loop.time()
+        for module in self._modules:
+            for measure in measure_rows(self._broker, module):
+                self._trace.add("measures", measure._replace(time=since + measure.time))
 
     def decided(self, record: Record) -> None:
         if self._trace is not None:

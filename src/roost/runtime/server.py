@@ -61,6 +61,7 @@ from roost.runtime.strangers import Arrival, Slots
 from roost.runtime.tables import ServerConfig
 from roost.runtime.tasks import Tasks
 from roost.runtime.tls import client_context, names_of_peer, server_context, tell_failures
+from roost.runtime.trace_folders import checked_folder
 from roost.runtime.watch import Watch
 from roost.wire import encode
 
@@ -140,10 +141,12 @@ class BrokerServer:
                 accept_older=self.config.store.accept_older,
             )
             records = self._store.load()
-        self.recorder = Recorder(self.name, self.config.trace.rows_a_group)
+        life = round(self.started_at * 1000)
+        self.recorder = Recorder(self.name, life, self.config.trace, self.config.broker.data)
         kind = kind_of(self.config.broker.machine)
         config = self.config
         self.optimisers = Optimisers(config, any_=kind.is_broker)
+        self.recorder.watch(self.optimisers.modules)
         self.shell = Shell(
             kind.make(
                 broker_config(config, incarnation=secrets.token_hex(8)),
@@ -182,8 +185,9 @@ class BrokerServer:
         # Before anybody is accepted or dialled, which happens in a later turn of the loop.
         self.shell.machine.identity.address = self._address()
         self._set_links()
-        if self.config.trace.folder:
-            self.recorder.begin(Path(self.config.trace.folder), self.shell)
+        self.recorder.resume(
+            self.shell, lambda folder, run: checked_folder(self.config, folder, run, self.name)
+        )
         self.tasks.repeat("looking after connections", self._look, self._look_every_s)
         self.tasks.repeat("sampling the load", self._sample, lambda: SWEEP_S)
         if self._users is not None:

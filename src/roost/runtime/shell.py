@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from roost.broker.commands import (
@@ -97,6 +99,20 @@ class Shell:
         """Something happens to the machine."""
         if not self.over:
             self.execute(self.machine.handle(event, self.loop.time()))
+
+    def time_handling(self, timed: Callable[[float, float], None] | None) -> None:
+        """Tell, from now on, from when to when the machine was at work. None: no more, and at no cost."""
+        if timed is None:
+            self.__dict__.pop("handle", None)
+        else:
+            self.handle = partial(self._handle_timed, timed)  # type: ignore[method-assign]
+
+    def _handle_timed(self, timed: Callable[[float, float], None], event: Happening) -> None:
+        if not self.over:
+            began = time.monotonic()
+            commands = self.machine.handle(event, self.loop.time())
+            timed(began, time.monotonic())
+            self.execute(commands)
 
     @property
     def broker(self) -> Broker:

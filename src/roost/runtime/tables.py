@@ -21,6 +21,8 @@ from roost.optimising.worth import Terms
 from roost.relocation.grape_module import GrapeConfig
 from roost.runtime.gateway_settings import GatewaySettings
 from roost.settings import Count, Positive, Seconds, SomeSeconds, why
+from roost.traces.segments import SEGMENT_ROWS, SEGMENT_S
+from roost.traces.writer import ROWS_A_GROUP
 from roost.wire.limits import DEFAULT_LIMITS, Limits
 
 Port = Annotated[int, Meta(ge=0, le=65_535)]
@@ -271,9 +273,26 @@ class TraceTable(Table, frozen=True, kw_only=True):
             " the one above, and below them. If there is none of both: in [broker] data."
         ),
     ] = ()
+    run: Annotated[
+        str,
+        why(
+            "The name of the run that goes into the folder above. Empty: a new one, which a broker with"
+            " [broker] data goes on with when it is started again."
+        ),
+    ] = ""
+    content: Annotated[
+        bool, why("Whether the events themselves are recorded there, too: they may be private.")
+    ] = False
+    segment_s: Annotated[
+        SomeSeconds,
+        why(
+            "After this time a file is closed and shown. Who is killed loses the one that is open."
+        ),
+    ] = SEGMENT_S
+    segment_rows: Annotated[Positive, why("... and after so many rows.")] = SEGMENT_ROWS
     rows_a_group: Annotated[
         Positive, why("Rows that are written at once; until then they are in memory only.")
-    ] = 50_000
+    ] = ROWS_A_GROUP
 
 
 class OptimisersTable(Table, Leases, frozen=True, kw_only=True):

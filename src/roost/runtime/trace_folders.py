@@ -2,7 +2,8 @@
 
 Whoever may administer a broker may not thereby write wherever its process may. So what would be written has
 to lie in one of the folders of [trace], after all symbolic links and `..` on the way have been followed;
-also of the files within, in whose place somebody may have put links.
+also of the folders within, in whose place somebody may have put links. (Files are made anew, and a link in
+the place of one is removed: see `open_anew`.)
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from roost.errors import UserError
 from roost.language.literals import abbreviate
 from roost.runtime.tables import ServerConfig
 from roost.traces import SCHEMAS
-from roost.traces.run import check_run_name, hidden, part_path
+from roost.traces.run import check_run_name, part_path
 
 
 class ElsewhereError(UserError):
@@ -34,8 +35,7 @@ def checked_folder(config: ServerConfig, folder: str, run: str, part: str) -> Pa
     places = [real]
     if run:  # else it gets a name that nobody could prepare anything for
         check_run_name(run)
-        files = [part_path(real, table, run, part) for table in SCHEMAS]
-        places += [file.resolve() for each in files for file in (each, hidden(each))]
+        places += [part_path(real, table, run, part).parent.resolve() for table in SCHEMAS]
     if all(any(place.is_relative_to(each) for each in allowed) for place in places):
         return real
     if not allowed:

@@ -58,17 +58,18 @@ from roost.broker.events import (
 )
 from roost.broker.machine import Happening
 from roost.broker.messages import DATA, Ack, Frame, Parcel, Publication
+from roost.broker.module import Module, ModuleState
 from roost.simulation.addresses import address_of
 from roost.simulation.network import Connection
-from roost.traces.rows import LinkRow
+from roost.traces.rows import LinkRow, link_counts
 from roost.wire import delivery_sizes, size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from roost.broker.config import BrokerConfig
+    from roost.broker.hops import Link
     from roost.broker.machines import MachineKind
-    from roost.broker.module import Module
     from roost.broker.server import Costs
     from roost.simulation.statements import AskBroker
     from roost.simulation.world import World
@@ -143,6 +144,7 @@ class Host:
         memory_mb: float,
         bandwidth_mbps: float,
         modules: Sequence[Module] = (),
+        tap: Module | None = None,
     ) -> None:
         self.world = world
         self.name = name
@@ -155,6 +157,7 @@ class Host:
         self.bytes_per_s = bandwidth_mbps * 1e6 / BITS
         self.slowness = 1.0
         self.modules = modules
+        self.tap = tap  # hears what is routed, if that is recorded
         self.store: dict[StoreKey, Any] = {}
         self.lives = 0
         self.life: Life | None = None
@@ -166,6 +169,8 @@ class Host:
         self.lives += 1
         config = self.world.broker_config(self.name, f"{self.name}~{self.lives}")
         self.life = Life(self, config)
+        if self.tap is not None:
+            self.life.handle(ModuleSwitched(self.tap.name, ModuleState.OBSERVING.value))
         if self.kind.is_broker:
             for name, state in self.world.module_states.items():
                 self.life.handle(ModuleSwitched(name, state.value))
@@ -223,7 +228,8 @@ class Life:
         self.world = host.world
         self.clock = host.world.clock
         self.network = host.world.network
-        self.machine = host.kind.make(config, host.modules)
+        own = () if host.tap is None else (host.tap,)
+        self.machine = host.kind.make(config, (*own, *host.modules))
         self.machine.identity.address = address_of(host.name)
         self.traffic = self.machine.traffic
         self._table = self.machine.table
@@ -504,14 +510,21 @@ class Life:
 
     def link_rows(self, load: LoadIndices) -> Iterator[LinkRow]:
         """Of the trace: neighbours with which something has changed since they were last asked for."""
-        now, waits = self.clock.now, load.link_queueing_delay_s
+        waits = load.link_queueing_delay_s
         for link in self.machine.links.values():
-            for name, lane in (("control", link.channel.control), ("data", link.channel.data)):
-                counts = (lane.sent, lane.received, len(lane.outbox))
-                if self.counts.get((link.name, name)) != counts:  # else it would be repeated
-                    self.counts[link.name, name] = counts
-                    waited_s = waits.get(link.name, 0.0) if name == "data" else 0.0
-                    yield LinkRow(now, self.name, link.name, name, *counts, waited_s)
+            if (link.name, "data") not in self.counts:
+                yield from self._link_rows(link, waits, before=True)
+            yield from self._link_rows(link, waits)
+
+    def _link_rows(
+        self, link: Link, waits: Mapping[str, float], *, before: bool = False
+    ) -> Iterator[LinkRow]:
+        now, life = self.clock.now, self.host.lives
+        for name, counts in link_counts(link, before=before):
+            if self.counts.get((link.name, name)) != counts:  # else it would be repeated
+                self.counts[link.name, name] = counts
+                waited_s = waits.get(link.name, 0.0) if name == "data" else 0.0
+                yield LinkRow(now, self.name, link.name, name, *counts, waited_s, life)
 
     def _link_waits(self, meter: Meter) -> Iterator[tuple[str, float]]:
         """How long data has waited for each neighbour that it went to."""

@@ -40,12 +40,11 @@ from roost.simulation.market import BarMarket, Market, SyntheticMarket, advertis
 from roost.simulation.network import Actor, Network
 from roost.simulation.optimisers import modules_of
 from roost.simulation.oracle import Oracle, Party
+from roost.simulation.recording import Recording
 from roost.simulation.settings import Settings
 from roost.simulation.settling import Settling
 from roost.simulation.workload_check import MAIN
-from roost.traces import TraceWriter, decision_row
-from roost.traces.rows import load_row
-from roost.wire import publication_bytes
+from roost.traces import TraceWriter
 
 MS = 1e-3
 # Clients acknowledge deliveries in no hurry: it is only for the memory of their broker.
@@ -77,8 +76,7 @@ class World:
         self.random = random.Random(seed)
         self.market: Market = SyntheticMarket(settings.market_seed)
         self.latencies = Latencies(settings.link_latency_ms * MS)
-        self.trace = trace
-        self._visits = trace.columns["deliveries"] if trace is not None else None
+        self._recording = None if trace is None else Recording(trace)
         self.storybook = storybook
         self.hosts: dict[str, Host] = {}
         self.clients: dict[str, SimulatedClient] = {}
@@ -150,6 +148,7 @@ class World:
 
     def _add_broker(self, s: st.AddBroker) -> None:
         kind = kind_of(s.machine or BROKER)
+        modules = self._modules(s.broker) if kind.is_broker else ()
         host = Host(
             self,
             s.broker,
@@ -158,7 +157,8 @@ class World:
             cpu_mhz=s.cpu_mhz,
             memory_mb=s.memory_mb,
             bandwidth_mbps=s.bandwidth_mbps,
-            modules=self._modules(s.broker) if kind.is_broker else (),
+            modules=modules,
+            tap=None if self._recording is None else self._recording.tap(s.broker, modules),
         )
         self.hosts[s.broker] = host
         self.overlay.add_broker(s.broker, in_overlay=kind.is_broker)
@@ -472,27 +472,10 @@ class World:
     ) -> None:
         """A broker has matched and routed a publication."""
         self.hops += 1
-        forwarded, local = life.traffic.last_route
+        forwarded, _ = life.traffic.last_route
         self.publications_sent += forwarded
-        visits = self._visits
-        if visits is not None:
-            now = self.clock.now
-            words = visits.words
-            visits.append(
-                visits.pack(
-                    now,
-                    words[publication.publisher],
-                    publication.sequence,
-                    words[life.name],
-                    frame.hops,
-                    local,
-                    forwarded,
-                    len(publication.encoded or publication_bytes(publication)),
-                    queueing_s,
-                    matching_s,
-                    now - publication.published_at,
-                )
-            )
+        if self._recording is not None:
+            self._recording.visited(life, frame, publication, queueing_s, matching_s)
 
     def told(self, client: SimulatedClient, tell: Tell) -> None:
         """A client tells its application something."""
@@ -542,24 +525,19 @@ class World:
     def decided(self, host: Host, record: Record) -> None:
         if self.storybook is not None:
             self.storybook.decided(self.clock.now, host.name, record)
-        if self.trace is not None:
-            row = decision_row(self.clock.now, host.name, record.decision)
-            self.trace.add("decisions", row)
+        if self._recording is not None:
+            self._recording.decided(host, record)
 
     def sampled(self, host: Host, load: ev.LoadIndices) -> None:
-        if self.trace is None or host.life is None:
-            return
-        now = self.clock.now
-        self.trace.add("loads", load_row(now, host.name, load))
-        for row in host.life.link_rows(load):
-            self.trace.add("links", row)
+        if self._recording is not None and host.life is not None:
+            self._recording.sampled(host, host.life, load)
 
     def _sample(self) -> None:
         for host in self.hosts.values():
             if host.life is not None:
                 host.life.sample()
-        if self.trace is not None:
-            self.trace.flush_if_full("deliveries")
+        if self._recording is not None:
+            self._recording.flush()
         self.delays.flush()
         self.clock.after(self.settings.load_period_s, self._sample)
 

@@ -1,28 +1,32 @@
 """Rows gathered for a table: packed one behind the other, words as numbers of a dictionary.
 
 To hand rows of Python objects to Arrow costs 5 microseconds a row, as much as routing a publication. To pack
-a row into bytes is one call, and NumPy takes the columns out of the packed rows all at once.
+a row into bytes is one call, and NumPy takes the columns out of the packed rows all at once. What is not of a
+fixed size is a *word*: a string, or a whole list (where a publication went to, say), of which the same come
+again and again. A column of lists has a dictionary of its own; its words are tuples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from struct import Struct
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-# How a value of each Arrow type is packed; a string is the number of a word.
-FORMATS = {pa.float64(): "d", pa.int64(): "q", pa.int32(): "i", pa.bool_(): "?", pa.string(): "i"}
+# How a value of each Arrow type is packed; anything else is the number of a word.
+FORMATS = {pa.float64(): "d", pa.int64(): "q", pa.int32(): "i", pa.bool_(): "?"}
+WORD = "i"
 # From then on words are numbered anew with every batch: most of them come once.
 WORDS_MAX = 65_536
 
 
-class Words(dict[str, int]):
+class Words(dict[Hashable, int]):
     """The number of each word; a new word gets the next one."""
 
-    def __missing__(self, word: str) -> int:
+    def __missing__(self, word: Hashable) -> int:
         number = self[word] = len(self)
         return number
 
@@ -31,38 +35,51 @@ class Columns:
     """The rows of one table."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        formats = [FORMATS[field.type] for field in schema]
+        self.schema = schema
+        formats = [FORMATS.get(field.type, WORD) for field in schema]
         record = Struct("=" + "".join(formats))
-        self._kind = np.dtype(list(zip(schema.names, formats, strict=True)))
+        self.kind = np.dtype(list(zip(schema.names, formats, strict=True)))
         self._rows = bytearray()
-        self._are_words = [field.type == pa.string() for field in schema]
         # For hot paths, which do by hand what `add` does: append(pack(...)), with words[word].
         self.words = Words()
+        self.lists = {f.name: Words() for f in schema if pa.types.is_list(f.type)}
+        self._dictionaries = [self._dictionary(field) for field in schema]
         self.pack = record.pack
         self.append = self._rows.extend
 
+    def _dictionary(self, field: pa.Field) -> Words | None:
+        if field.type in FORMATS:
+            return None
+        return self.lists.get(field.name, self.words)
+
     def __len__(self) -> int:
-        return len(self._rows) // self._kind.itemsize
+        return len(self._rows) // self.kind.itemsize
 
     def add(self, row: Sequence[Any]) -> None:
         """A row, its values in the order of the schema."""
-        words = self.words
-        pairs = zip(row, self._are_words, strict=True)
-        self.append(self.pack(*(words[value] if is_word else value for value, is_word in pairs)))
+        pairs = zip(row, self._dictionaries, strict=True)
+        self.append(
+            self.pack(*(value if words is None else words[value] for value, words in pairs))
+        )
+
+    def extend(self, records: NDArray[np.void]) -> None:
+        """Many rows of this `kind`, with the numbers of their words."""
+        self.append(records.tobytes())
 
     def take(self) -> pa.Table:
         """The rows so far, which are no longer here."""
-        records = np.frombuffer(bytes(self._rows), self._kind)
-        words = pa.array(self.words, pa.string())
+        records = np.frombuffer(bytes(self._rows), self.kind)
+        texts = pa.array(list(self.words), pa.string())
         columns = []
-        for field, is_word in zip(self._schema, self._are_words, strict=True):
+        for field, words in zip(self.schema, self._dictionaries, strict=True):
             values = np.ascontiguousarray(records[field.name])
-            if is_word:
-                columns.append(pa.DictionaryArray.from_arrays(values, words).cast(pa.string()))
-            else:
+            if words is None:
                 columns.append(pa.array(values, field.type))
+            else:
+                known = texts if words is self.words else pa.array(list(words), field.type)
+                columns.append(known.take(pa.array(values)))
         self._rows.clear()
-        if len(self.words) > WORDS_MAX:
-            self.words.clear()
-        return pa.Table.from_arrays(columns, schema=self._schema)
+        for words in (self.words, *self.lists.values()):
+            if len(words) > WORDS_MAX:
+                words.clear()
+        return pa.Table.from_arrays(columns, schema=self.schema)

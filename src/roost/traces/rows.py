@@ -5,6 +5,7 @@ The schemas (`schemas`) are made from these. A name that Python keeps for itself
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -12,9 +13,21 @@ import pyarrow as pa
 
 from roost.broker.commands import Decision
 from roost.broker.events import LoadIndices
+from roost.broker.hops import Link
+from roost.broker.messages import Publication
+from roost.broker.module import Module
+from roost.language import LanguageError, to_json
+from roost.wire import publication_bytes
 
 # A count of which nobody expects billions.
 Small = Annotated[int, pa.int32()]
+Names = Annotated[tuple[str, ...], pa.list_(pa.string())]
+# Clients, and the subscriptions of each.
+Reached = Annotated[
+    tuple[tuple[str, tuple[str, ...]], ...],
+    pa.list_(pa.struct([("client", pa.string()), ("subscriptions", pa.list_(pa.string()))])),
+]
+MaybeText = Annotated[str | None, pa.string()]
 
 
 class DeliveryRow(NamedTuple):
@@ -31,6 +44,14 @@ class DeliveryRow(NamedTuple):
     queueing_s: float  # how long it waited in the input queue
     matching_s: float
     age_s: float  # since it was published
+    source: MaybeText = (
+        None  # the neighbour or client that it came from; null if it was not routed, ...
+    )
+    from_client: bool = False  # ... because it came a second time, or its client may not publish it
+    neighbours: Names = ()  # where it went on to
+    clients: Reached = ()  # whom it was delivered to here, and for what
+    traced: bool = False  # by POP's draw
+    life: int = 0  # of the broker: rises with every start
 
 
 class LinkRow(NamedTuple):
@@ -40,10 +61,11 @@ class LinkRow(NamedTuple):
     broker: str
     neighbour: str
     class_: str  # control, or data: publications, and what keeps its place behind them (markers of moves)
-    sent: int  # messages since the broker began
+    sent: int  # messages since the channel began; the first row of a life has what was before it
     received: int
     waiting: int  # sent and not acknowledged
     queueing_s: float = 0.0  # how long data waited for it in the output queue
+    life: int = 0  # of the broker: rises with every start, with which counts may begin again
 
 
 class LoadRow(NamedTuple):
@@ -83,7 +105,54 @@ class DecisionRow(NamedTuple):
     cause: str
 
 
-Row = DeliveryRow | LinkRow | LoadRow | DecisionRow
+class InterestRow(NamedTuple):
+    """A subscription or advertisement of a client that has come or gone; what was there comes first."""
+
+    time: float  # of the sample at which that was seen
+    broker: str
+    life: int  # as in `links`
+    client: str
+    id: str
+    kind: str  # subscription or advertisement
+    filter: str
+    added: bool  # else it was withdrawn, or its client has gone
+
+
+class MeasureRow(NamedTuple):
+    """Something that an optimiser has measured, when it made use of it."""
+
+    time: float
+    broker: str
+    module: str
+    kind: str  # link (one way, in s), round trip (in s), expected (publications/s of those on their way here)
+    subject: str  # the neighbour, or the client
+    other: str  # of a round trip: the address of the broker
+    value: float
+
+
+class EventRow(NamedTuple):
+    """A publication, as its first broker has it; only if content is recorded."""
+
+    time: float
+    broker: str
+    publisher: str
+    sequence: int
+    event: str  # JSON; one with infinite numbers, which that has not, in the papers' syntax
+    bytes: Small
+
+
+Row = DeliveryRow | LinkRow | LoadRow | DecisionRow | InterestRow | MeasureRow | EventRow
+
+
+def link_counts(link: Link, *, before: bool = False) -> Iterator[tuple[str, tuple[int, int, int]]]:
+    """Of each class what was sent, received, and waits; now, or before this life of the broker."""
+    if before:
+        marks = link.before
+        yield "control", (marks.control_sent, marks.control_received, 0)
+        yield "data", (marks.data_sent, marks.data_received, 0)
+    else:
+        for name, lane in (("control", link.channel.control), ("data", link.channel.data)):
+            yield name, (lane.sent, lane.received, len(lane.outbox))
 
 
 def load_row(time: float, broker: str, load: LoadIndices) -> LoadRow:
@@ -107,3 +176,20 @@ def decision_row(time: float, broker: str, decision: Decision) -> DecisionRow:
         predicted=msgspec.json.encode(decision.predicted).decode(),
         cause=decision.cause,
     )
+
+
+def measure_rows(broker: str, module: Module) -> Iterator[MeasureRow]:
+    """Rows of `measures`, for what a module has measured since the last time."""
+    measured, module.measured = module.measured or (), []
+    for time, kind, subject, other, value in measured:
+        yield MeasureRow(time, broker, module.name, kind, subject, other, value)
+
+
+def event_row(now: float, broker: str, publication: Publication) -> EventRow:
+    """A row of `events`."""
+    try:
+        text = to_json(publication.event)
+    except LanguageError:
+        text = str(publication.event)
+    size = len(publication_bytes(publication))
+    return EventRow(now, broker, publication.publisher, publication.sequence, text, size)

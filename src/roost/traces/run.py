@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import pyarrow as pa
@@ -106,5 +106,12 @@ def about_row(part: str, about: About) -> pa.Table:
 def write_row(path: Path, row: pa.Table) -> None:
     """Writes the row of `runs`, or replaces it, in one step. OSError if that can't be done."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(row, hidden(path), compression="zstd")
+    with open_anew(hidden(path)) as file:
+        pq.write_table(row, file, compression="zstd")
     hidden(path).replace(path)
+
+
+def open_anew(path: Path) -> BinaryIO:
+    """A file that was not there: what was left in its place, a link say, is removed, not followed."""
+    path.unlink(missing_ok=True)
+    return path.open("xb")

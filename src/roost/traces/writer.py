@@ -3,32 +3,27 @@
 Tracing costs about a microsecond a row, and no memory to speak of. The same rows give the same bytes.
 
 A file is hidden until it is whole, and what `runs` says of the run comes last: who finds that finds all of
-the part. What was broken off leaves nothing behind, and what it would have replaced as it was.
+the part. What was broken off leaves nothing behind, and what it would have replaced as it was. So it is with
+runs of virtual time, which can be had again; a live broker writes `segments`.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from roost.errors import UserError
 from roost.traces.columns import Columns
-from roost.traces.run import UNKNOWN, About, about_row, check_run_name, hidden, part_path, write_row
-from roost.traces.schemas import SCHEMAS, TRACED
+from roost.traces.run import UNKNOWN, About, about_row, check_run_name, part_path, write_row
+from roost.traces.schemas import SCHEMAS, traced_tables
+from roost.traces.table_file import TableFile
 
 ROWS_A_GROUP = 50_000
 
 
 class TraceWriter:
-    """One part of the trace of a run: `folder/TABLE/run=NAME/part-PART.parquet`.
-
-    A part that is there already is replaced, or with `replace=False` refused.
-    """
+    """One part of the trace of a run: `folder/TABLE/run=NAME/part-PART.parquet`, replaced if it is there."""
 
     def __init__(
         self,
@@ -37,37 +32,25 @@ class TraceWriter:
         *,
         part: str = "0",
         about: About = UNKNOWN,
-        replace: bool = True,
+        content: bool = False,
         rows_a_group: int = ROWS_A_GROUP,
     ) -> None:
         check_run_name(run)
         self._rows_a_group = rows_a_group
         self._row = about_row(part, about)
-        self.columns = {table: Columns(SCHEMAS[table]) for table in TRACED}
-        self.paths = {table: part_path(folder, table, run, part) for table in SCHEMAS}
-        if not replace:
-            for path in self.paths.values():
-                if path.exists() or hidden(path).exists():
-                    raise UserError(
-                        f"{path}: the run {run!r} has a trace of {part!r} already; expected the name of"
-                        " another run"
-                    )
-        self._writers: dict[str, pq.ParquetWriter] = {}
-        for table in TRACED:
+        self._is_over = False
+        tables = traced_tables(content=content)
+        self.columns = {table: Columns(SCHEMAS[table]) for table in tables}
+        self.paths = {table: part_path(folder, table, run, part) for table in (*tables, "runs")}
+        self._files = {t: TableFile(self.paths[t], self.columns[t]) for t in tables}
+        for file in self._files.values():
             try:
-                self._writers[table] = self._opened(table)
+                file.open()
             except OSError as error:
                 self.discard()
                 raise UserError(
-                    f"{self.paths[table]}: can't be written: {error.strerror or error}"
+                    f"{file.path}: can't be written: {error.strerror or error}"
                 ) from None
-
-    def _opened(self, table: str) -> pq.ParquetWriter:
-        path, schema = self.paths[table], SCHEMAS[table]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Only words repeat: to look for repeated numbers takes ten times as long as writing them.
-        words = [field.name for field in schema if field.type == pa.string()]
-        return pq.ParquetWriter(hidden(path), schema, compression="zstd", use_dictionary=words)
 
     def add(self, table: str, row: tuple[Any, ...]) -> None:
         """A row of that table (see `rows`), which is a tuple of its values in the order of the schema."""
@@ -76,41 +59,28 @@ class TraceWriter:
 
     def flush_if_full(self, table: str) -> None:
         if len(self.columns[table]) >= self._rows_a_group:
-            self._flush(table)
-
-    def _flush(self, table: str) -> None:
-        if len(self.columns[table]):
-            self._writers[table].write_table(self.columns[table].take())
+            self._files[table].flush()
 
     def close(self) -> None:
         """The trace is complete. If it can't be completed, there is none."""
-        if not self._writers:
+        if self._is_over:
             return
         try:
-            for table, writer in self._writers.items():
-                self._flush(table)
-                writer.close()
-            for table in TRACED:
-                hidden(self.paths[table]).replace(self.paths[table])
+            for file in self._files.values():
+                file.finish()
+            for file in self._files.values():
+                file.show()
             write_row(self.paths["runs"], self._row)
         except BaseException:
             self.discard()
             raise
-        self._writers.clear()
+        self._is_over = True
 
     def discard(self) -> None:
         """Nothing of it is wanted."""
-        for writer in self._writers.values():
-            # What it still has to write may be what can't be written.
-            with suppress(OSError, pa.ArrowException):
-                writer.close()
-        for table in TRACED:
-            path = self.paths[table]
-            with suppress(OSError):
-                hidden(path).unlink(missing_ok=True)
-                path.parent.rmdir()  # unless it holds something
-                path.parent.parent.rmdir()
-        self._writers.clear()
+        for file in self._files.values():
+            file.discard()
+        self._is_over = True
 
     def __enter__(self) -> Self:
         return self

@@ -23,6 +23,7 @@ from roost.runtime.admin_client import ask
 from roost.traces import SCHEMAS, About, TraceWriter
 from roost.traces.rows import LinkRow
 from roost.traces.run import versions
+from roost.traces.segments import SegmentWriter
 from tests.cli.live import HOST, live_brokers
 
 LINK = LinkRow(10.0, "B0", "B1", class_="data", sent=7, received=7, waiting=0)
@@ -66,7 +67,7 @@ def lake(tmp_path: Path) -> Path:
 def test_runs_say_what_they_were(lake: Path) -> None:
     first, second = Lake(lake).runs()
     assert (first.name, first.kind, first.seed) == ("tree-7", "simulated", 7)
-    assert first.tables == ("decisions", "deliveries", "links", "loads")
+    assert first.tables == ("decisions", "deliveries", "interests", "links", "loads", "measures")
     (part,) = first.parts
     assert (part.part, part.config, part.began) == ("0", {"faults": "none"}, None)
     assert part.versions == versions()
@@ -280,7 +281,7 @@ def test_files_that_are_no_parquet_are_refused(spark: SparkSession, lake: Path) 
 def test_names_that_are_none_are_refused(spark: SparkSession, lake: Path, tmp_path: Path) -> None:
     there = Lake(lake)
     put(lake, "matches", "m", pa.table({"publication": [1], "subscription": [1]}))
-    tables = "'decisions', 'deliveries', 'loads', 'matches', 'runs'"
+    tables = "'decisions', 'deliveries', 'interests', 'loads', 'matches', 'measures', 'runs'"
     for work, message in (
         (
             lambda: there.read(spark, "link"),
@@ -310,6 +311,55 @@ def test_names_that_are_none_are_refused(spark: SparkSession, lake: Path, tmp_pa
     many = unknown("run", "r7", [f"r{n}" for n in range(25)])
     assert many.startswith("there is no run 'r7'; there are 'r7', ")
     assert many.endswith(" and 15 more")
+
+
+def test_columns_that_came_later_are_null_in_older_runs(spark: SparkSession, lake: Path) -> None:
+    path = lake / "links" / "run=tree-8" / "part-0.parquet"
+    pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["life"]), path)
+    there = Lake(lake)
+    rows = there.read(spark, "links").groupBy("run").agg(functions.max("life").alias("life"))
+    assert {row["run"]: row["life"] for row in rows.collect()} == {"tree-7": 0, "tree-8": None}
+    with pytest.raises(UserError) as error:
+        there.read(spark, "links", needs=["life"])
+    assert str(error.value).startswith(f"{path}: the table 'links' lacks 'life', which is needed")
+    assert there.read(spark, "links", "tree-7", needs=["life"]).count() == 3
+
+
+# --- segments ---------------------------------------------------------------------------------------
+
+
+def segments(lake: Path, *times: float) -> None:
+    writer = SegmentWriter(lake, "live-1", part="B0", now=0.0, about=About("live"))
+    for time_ in times:
+        writer.add("links", LINK._replace(time=time_))
+        writer.next_segment(0.0)
+    writer.close()
+
+
+def test_segments_are_joined_and_read_as_before(spark: SparkSession, lake: Path) -> None:
+    segments(lake, 1.0, 2.0, 4_000.0, 4_001.0)
+    there, folder = Lake(lake), lake / "links" / "run=live-1"
+    assert there.run("live-1").kind == "live"
+    assert [info.files for info in there.tables("live-1") if info.table == "links"] == [4]
+    before = {path: path.read_bytes() for path in folder.glob("part-*")}
+    joined = there.compact()
+    assert [(run.name, run.files_before - run.files) for run in joined] == [("live-1", 2)]
+    assert there.compact() == []
+    # As if whoever joined them had been killed before they were removed.
+    for path, data in before.items():
+        path.write_bytes(data)
+    (info,) = [info for info in there.tables("live-1") if info.table == "links"]
+    assert (info.files, info.rows) == (2, 4)
+    frame = there.read(spark, "links", ["live-1", "tree-7"])
+    rows = frame.groupBy("run").agg(functions.collect_list("time").alias("at")).collect()
+    assert {row["run"]: sorted(row["at"]) for row in rows} == {
+        "live-1": [1.0, 2.0, 4_000.0, 4_001.0],
+        "tree-7": [0.0, 1.0, 2.0],
+    }
+    there.compact(["live-1"])
+    assert len(list(folder.glob("part-*"))) == 2
+    with pytest.raises(UserError, match="there is no run 'live-2'"):
+        there.compact(["live-2"])
 
 
 # --- writing ----------------------------------------------------------------------------------------

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from roost.cli.pipeline import match, serve, workload
+from roost.cli.pipeline import match, profile, serve, workload
 
 EXAMPLES = """\b
 Examples:
   roost pipeline workload stock --publications 1000000 --subscriptions 100000 --out stock
   roost pipeline match --publications stock/publications --subscriptions stock/subscriptions --out matches
+  roost pipeline profile delays --run monday --lake traces
   roost pipeline serve --broker roost://127.0.0.1:7411 --subscriptions wanted --checkpoint serving
 """
 
@@ -24,5 +25,6 @@ def register(app: typer.Typer) -> None:
     )
     workload.register(pipeline)
     match.register(pipeline)
+    profile.register(pipeline)
     serve.register(pipeline)
     app.add_typer(pipeline, name="pipeline")

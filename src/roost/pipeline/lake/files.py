@@ -2,7 +2,7 @@
 
 A lake is a folder `TABLE/run=NAME/*.parquet`. Whatever begins with a dot or an underscore is not there: that
 is how Spark and Arrow see it too, and how files are hidden until they are whole. A run is there when it
-has files that are.
+has files that are. Segments of a trace that were joined, and that nobody has removed yet, are passed over.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from difflib import get_close_matches
+from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from msgspec import Struct
 
 from roost.errors import UserError
 from roost.language.literals import abbreviate
+from roost.traces.segments import superseded
 
 RUN = "run="
 # Where Spark notes the types that it wrote, which say more than those of Parquet.
@@ -78,7 +80,18 @@ def _runs(lake: Path, table: str) -> Iterator[str]:
 def run_files(lake: Path, table: str, run: str) -> list[Path]:
     """What readers of the table see of a run, whether it is Parquet or not."""
     folder = lake / table / f"{RUN}{run}"
-    return sorted(folder / entry.name for entry in _entries(folder) if visible(entry.name))
+    names = [entry.name for entry in _entries(folder) if visible(entry.name)]
+    return [folder / name for name in sorted(set(names) - superseded(names))]
+
+
+def spark_paths(files: Iterable[Path]) -> list[Path]:
+    """The same files as Spark is told: folders, unless something in them is passed over."""
+    paths: list[Path] = []
+    for folder, group in groupby(files, key=lambda path: path.parent):
+        ours = list(group)
+        names = [entry.name for entry in _entries(folder) if visible(entry.name)]
+        paths += [folder] if len(names) == len(ours) else ours
+    return paths
 
 
 def written_at(lake: Path, table: str, run: str) -> float:

@@ -22,7 +22,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,7 @@ from roost.pipeline.lake.files import (
     run_bytes,
     run_files,
     run_names,
+    spark_paths,
     table_info,
     table_names,
     unknown,
@@ -47,7 +48,9 @@ from roost.pipeline.lake.files import (
 )
 from roost.pipeline.lake.schema import RUN_COLUMN, check_frame, common_schema
 from roost.traces import About, read_table
+from roost.traces.joining import join_segments
 from roost.traces.run import about_row, check_run_name, part_path, write_row
+from roost.traces.schemas import TRACED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,6 +99,14 @@ class Pruned(Struct, frozen=True):
 
     name: str
     bytes: int
+
+
+class Compacted(Struct, frozen=True):
+    """A run whose segments were joined."""
+
+    name: str
+    files_before: int
+    files: int
 
 
 class Lake:
@@ -153,11 +164,17 @@ class Lake:
     # --- Spark --------------------------------------------------------------------------------------
 
     def read(
-        self, spark: SparkSession, table: str, run: str | Sequence[str] | None = None
+        self,
+        spark: SparkSession,
+        table: str,
+        run: str | Sequence[str] | None = None,
+        *,
+        needs: Collection[str] = (),
     ) -> DataFrame:
         """A table, of all runs or of those named; with the declared schema first and `run` last.
 
-        A `UserError` names the table, the file and the column that are not as they should be.
+        A `UserError` names the table, the file and the column that are not as they should be. Columns that
+        traces of an earlier version do not have are null there, or refused if somebody `needs` them.
         """
         names = [run] if isinstance(run, str) else run
         if names is not None and not names:
@@ -166,15 +183,33 @@ class Lake:
             )
         if self.folder is None:
             return self._read_elsewhere(spark, table, names)
-        folder = self._here()
-        files = self._files(folder, table, names)
-        schema = common_schema(spark, table, read_footers(files))
-        runs = dict.fromkeys(path.parent for path in files)
+        files = self._files(self._here(), table, names)
+        return self._frame(spark, table, files, spark_paths(files), needs)
+
+    def files(self, table: str, run: str) -> list[Path]:
+        """The files of a table of a run that count, in the order of their names."""
+        return self._files(self._here(), table, [run])
+
+    def read_files(
+        self, spark: SparkSession, table: str, files: Sequence[Path], *, needs: Collection[str] = ()
+    ) -> DataFrame:
+        """Some of the files of a table, as `read` has all of them."""
+        return self._frame(spark, table, files, files, needs)
+
+    def _frame(
+        self,
+        spark: SparkSession,
+        table: str,
+        files: Sequence[Path],
+        paths: Sequence[Path],
+        needs: Collection[str],
+    ) -> DataFrame:
+        schema = common_schema(spark, table, read_footers(files), needs)
         return (
             spark.read.schema(schema)
             .option("basePath", f"{self.address}/{table}")
             # Spark would take a bracket in the name of a folder for a pattern.
-            .parquet(*(_GLOB.sub(r"\\\1", f"file://{path}") for path in runs))
+            .parquet(*(_GLOB.sub(r"\\\1", f"file://{path}") for path in paths))
         )
 
     def write(
@@ -228,7 +263,27 @@ class Lake:
                 target.parent.rmdir()  # unless it has runs
         return table_info(table, read_footers(run_files(self.folder, table, run)))
 
-    # --- what goes ----------------------------------------------------------------------------------
+    # --- what is joined, and what goes --------------------------------------------------------------
+
+    def compact(self, runs: Sequence[str] = ()) -> list[Compacted]:
+        """Joins the segments of live runs, those of an hour at a time (`traces.joining`); all runs if none
+        is named."""
+        folder = self._here()
+        for name in runs:
+            self._having(folder, name)
+        joined = []
+        for name in sorted(set(runs) or self._names(folder)):
+            before = after = 0
+            for table in TRACED:
+                where = folder / table / f"{RUN}{name}"
+                try:
+                    counts = join_segments(where)
+                except OSError as bad:
+                    raise UserError(f"{where}: can't be joined: {bad.strerror or bad}") from None
+                before, after = before + counts[0], after + counts[1]
+            if before != after or runs:
+                joined.append(Compacted(name, before, after))
+        return joined
 
     def prune(
         self,

@@ -2,14 +2,14 @@
 
 All footers are looked at before Spark hears of the files: a column that the last of a thousand files lacks is
 told at once, not after an hour. Columns are found by their names. Those of the declared schema have to be
-everywhere; others (the attributes of publications, whatever a user adds) may be in some files only, and are
-null in the rest.
+everywhere; others (the attributes of publications, whatever a user adds, what traces of an earlier version do
+not have) may be in some files only, and are null in the rest. Who can't do without them says so (`needs`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,8 +41,10 @@ def check_frame(frame: DataFrame, table: str, *, where: str = "") -> None:
         )
 
 
-def common_schema(spark: SparkSession, table: str, footers: Sequence[Footer]) -> StructType:
-    """The schema that all files of a table can be read with, `run` included."""
+def common_schema(
+    spark: SparkSession, table: str, footers: Sequence[Footer], needs: Collection[str] = ()
+) -> StructType:
+    """The schema that all files of a table can be read with, `run` included; each has what somebody needs."""
     from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415 (Spark is slow to load)
 
     found: dict[str, DataType] = {}
@@ -61,6 +63,12 @@ def common_schema(spark: SparkSession, table: str, footers: Sequence[Footer]) ->
             continue
         seen.add(shape)
         types = types_of(footer, table)
+        missing = [name for name in needs if name not in types]
+        if missing:
+            raise UserError(
+                f"{footer.path}: the table {table!r} lacks {', '.join(map(repr, missing))}, which is needed"
+                " here; expected a run that was recorded since there is such a column"
+            )
         fields = [StructField(name, kind) for name, kind in types.items()]
         check_frame(spark.createDataFrame([], StructType(fields)), table, where=str(footer.path))
         for name, kind in types.items():

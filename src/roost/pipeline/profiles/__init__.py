@@ -1,0 +1,47 @@
+"""Profiles: the statistics of the papers, from recorded traffic instead of counters.
+
+vectors-100   GRAPE's delivery vectors (000 section 4.1)
+pop           POP's averages over traced publications (000 section 3.1)
+traffic       messages a link
+loads-60      load indices over time (001 section 3.3.1)
+delays        delays by hop
+hitters       who publishes, receives and routes most
+"""
+
+from __future__ import annotations
+
+from roost.pipeline.profiles.delays import delays_by_hop
+from roost.pipeline.profiles.hitters import heavy_hitters
+from roost.pipeline.profiles.keeping import Kept, keep, kept
+from roost.pipeline.profiles.loads import loads_over_time
+from roost.pipeline.profiles.pop import pop_averages
+from roost.pipeline.profiles.profile import Profile
+from roost.pipeline.profiles.traffic import link_traffic
+from roost.pipeline.profiles.vectors import delivery_vectors
+
+__all__ = [
+    "PROFILES",
+    "Kept",
+    "Profile",
+    "delays_by_hop",
+    "delivery_vectors",
+    "heavy_hitters",
+    "keep",
+    "kept",
+    "link_traffic",
+    "loads_over_time",
+    "pop_averages",
+]
+
+# By name, with their defaults.
+PROFILES = {
+    profile.name.partition("-")[0]: profile
+    for profile in (
+        delivery_vectors(),
+        pop_averages(),
+        link_traffic(),
+        loads_over_time(),
+        delays_by_hop(),
+        heavy_hitters(),
+    )
+}

@@ -1,0 +1,87 @@
+"""Rows of a table on their way into a Parquet file, a row group at a time; hidden until it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from roost.traces.columns import Columns
+from roost.traces.run import hidden, open_anew
+
+
+class TableFile:
+    """A file of one table. It is opened by the first rows, or when it is shown."""
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        self.path = path
+        self._written = 0
+        self._columns = columns
+        self._open = ExitStack()
+        self._writer: pq.ParquetWriter | None = None
+
+    @property
+    def rows(self) -> int:
+        """Those that were gathered for it included."""
+        return self._written + len(self._columns)
+
+    def open(self) -> pq.ParquetWriter:
+        """OSError if it can't be written."""
+        if self._writer is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            file = self._open.enter_context(open_anew(hidden(self.path)))
+            self._writer = self._open.enter_context(parquet_writer(file, self._columns.schema))
+        return self._writer
+
+    def flush(self) -> None:
+        """What was gathered goes into the file."""
+        count = len(self._columns)
+        if count:
+            writer = self.open()
+            writer.write_table(self._columns.take())
+            self._written += count
+
+    def finish(self) -> None:
+        """It is whole, and still hidden."""
+        self.flush()
+        self.open()
+        self._open.close()
+
+    def show(self) -> None:
+        """It is there for all; after `finish`."""
+        hidden(self.path).replace(self.path)
+        self._writer = None
+
+    def discard(self) -> None:
+        """It is not wanted, nor a folder that holds nothing else."""
+        # What it still has to write may be what can't be written.
+        with suppress(OSError, pa.ArrowException):
+            self._open.close()
+        self._writer = None
+        with suppress(OSError):
+            hidden(self.path).unlink(missing_ok=True)
+            self.path.parent.rmdir()  # unless it holds something
+            self.path.parent.parent.rmdir()
+
+
+def parquet_writer(file: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
+    """Of a trace table."""
+    # Only words repeat: to look for repeated numbers takes ten times as long as writing them.
+    words = [path for field in schema for path in _texts(field)]
+    return pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=words)
+
+
+def _texts(field: pa.Field, prefix: str = "") -> Iterator[str]:
+    """The columns of strings in a column, as Parquet calls them."""
+    name = f"{prefix}{field.name}"
+    if field.type == pa.string():
+        yield name
+    elif pa.types.is_list(field.type):
+        yield from _texts(field.type.value_field.with_name("element"), f"{name}.list.")
+    elif pa.types.is_struct(field.type):
+        for inner in field.type:
+            yield from _texts(inner, f"{name}.")
