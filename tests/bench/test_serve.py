@@ -12,8 +12,6 @@ def test_every_step_takes_some_time() -> None:
     steps = steps_us(2, 300, 1, budget_s=0.01)
     assert len(steps) == 8
     assert all(took_us > 0 for took_us in steps.values())
-    searched = steps["step_us/matcher: searching the set"]
-    assert steps["step_us/matcher: searching, and naming all that match"] > searched / 2
 
 
 @pytest.mark.long

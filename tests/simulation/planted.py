@@ -462,10 +462,10 @@ def forgets_the_outbox_of_the_absent(patch: pytest.MonkeyPatch) -> None:
     """A broker that begins anew with its neighbour sends it nothing of what had waited."""
     original = Links._begin
 
-    def begin(self: Links, link: Link, hello: LinkHello) -> None:
+    def begin(self: Links, link: Link, hello: LinkHello, had: int) -> None:
         for frame in list(link.channel.data.outbox):
             link.channel.data.acknowledged(frame.sequence)
-        original(self, link, hello)
+        original(self, link, hello, had)
 
     patch.setattr(Links, "_begin", begin)
 

@@ -12,6 +12,7 @@ from roost.simulation.workload_file import parse_workload
 from roost.simulation.world import World
 from roost.traces import TraceWriter, read_table
 from roost.traces.rows import event_row
+from roost.traces.schemas import LATER
 
 PAIR = """
 0.0 federation set load_period_s 1
@@ -48,6 +49,17 @@ def test_where_events_came_from_and_went_to(tmp_path: Path) -> None:
     (at_b2,) = third["clients"]
     assert (at_b2["client"], len(at_b2["subscriptions"])) == ("S2", 2)
     assert not any(row["traced"] for row in (first, second, third))
+
+
+def test_without_the_ways_the_same_is_counted(tmp_path: Path) -> None:
+    text = PAIR + "5.0 publisher publish P [a,3]\n6.0 publisher publish P [a,7]\n"
+    whole, counted = (recorded(text, tmp_path / str(ways), ways=ways) for ways in (True, False))
+    assert counted["loads"] == whole["loads"]
+    assert counted["links"] == whole["links"]
+    assert not counted["interests"]
+    later = LATER["deliveries"]
+    for one, other in zip(counted["deliveries"], whole["deliveries"], strict=True):
+        assert one == {**other, **later}
 
 
 def test_counts_begin_again_with_the_life_of_a_broker(tmp_path: Path) -> None:

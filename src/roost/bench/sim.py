@@ -6,8 +6,9 @@ subscribers, a quarter of them without traffic (001 section 5.2.1), checked by t
 traces on unless said otherwise. Each run has a process of its own, so that none inherits another's
 memory, and is measured when everybody has joined and published.
 
-Baselines, in the same run: the same world without traces; and with one planned event for each delivery
-instead of one for all clients of a broker. Growth is shown for brokers at the same number of
+Baselines, in the same run: the same world without traces, and with those that also say where each event came
+from and whom it reached (which experiments do without, and profiles need); and with one planned event for
+each delivery instead of one for all clients of a broker. Growth is shown for brokers at the same number of
 subscriptions, and for subscriptions at the same number of brokers. A hop in a larger world finds less of
 what it needs in the processor's caches.
 """
@@ -98,7 +99,13 @@ def stay_on_one_core() -> None:
 
 
 def measure(
-    brokers: int, subscribers: int, seed: int, traced: bool, batched: bool, slice_hops: int
+    brokers: int,
+    subscribers: int,
+    seed: int,
+    traced: bool,
+    batched: bool,
+    slice_hops: int,
+    ways: bool = False,
 ) -> None:
     """Runs in the child: prints what it measured, as JSON."""
     stay_on_one_core()
@@ -112,7 +119,7 @@ def measure(
     }
     statements = generate("tree", seed, sizes)
     with tempfile.TemporaryDirectory() as folder:
-        trace = TraceWriter(Path(folder), "bench") if traced else None
+        trace = TraceWriter(Path(folder), "bench", ways=ways) if traced else None
         start = time.perf_counter()
         world = world_of(statements, trace)
         world.run(WARM_UP_S)
@@ -154,7 +161,7 @@ def measure_local(seed: int) -> None:
     statements = generate("local", seed, {})
     until = statements[-1].at
     with tempfile.TemporaryDirectory() as folder:
-        with TraceWriter(Path(folder), "bench") as trace:
+        with TraceWriter(Path(folder), "bench", ways=False) as trace:
             start = time.perf_counter()
             world = world_of(statements, trace)
             run_world(world, until)
@@ -189,8 +196,9 @@ def child(
     traced: bool = True,
     batched: bool = True,
     slice_hops: int = SLICE_HOPS,
+    ways: bool = False,
 ) -> Measured:
-    arguments = (brokers, subscribers, seed, traced, batched, slice_hops)
+    arguments = (brokers, subscribers, seed, traced, batched, slice_hops, ways)
     printed = run_child(f"from roost.bench.sim import measure; measure{arguments}")
     return msgspec.json.decode(printed, type=Measured)
 
@@ -215,10 +223,13 @@ def run(
     main = quietest(brokers, subscribers, seed, slice_hops=slice_hops)
     say("the same without traces")
     untraced = quietest(brokers, subscribers, seed, traced=False, slice_hops=slice_hops)
+    say("the same with traces that say where events came from and went")
+    wayward = quietest(brokers, subscribers, seed, ways=True, slice_hops=slice_hops)
     say("the same with one event a delivery")
     unbatched = quietest(brokers, subscribers, seed, batched=False, slice_hops=slice_hops)
     figures: dict[str, float] = dict(msgspec.structs.asdict(main))
     figures["hops_per_s_without_traces"] = untraced.hops_per_s
+    figures["hops_per_s_with_ways_traced"] = wayward.hops_per_s
     figures["hops_per_s_with_one_event_a_delivery"] = unbatched.hops_per_s
     if grow:
         figures |= _growth(seed, say)
@@ -284,7 +295,8 @@ def table(result: Result) -> Table:
         if f"hops_per_s{suffix}" in figures:
             rows.append(_row(f"{n:,} brokers, {m:,} subscribers", figures, suffix))
     notes = [
-        f"Without traces {figures['hops_per_s_without_traces']:,.0f} hops/s; with one event a"
+        f"Without traces {figures['hops_per_s_without_traces']:,.0f} hops/s; with traces that say where"
+        f" events came from and went {figures['hops_per_s_with_ways_traced']:,.0f}; with one event a"
         f" delivery {figures['hops_per_s_with_one_event_a_delivery']:,.0f}.",
         "A hop is a publication that a broker matches and routes; its deliveries to clients of that"
         " broker are part of it. All runs with traces and all checkers, on one core. Rates are medians of"

@@ -56,8 +56,10 @@ class Recording:
         self._taps: dict[str, Tap] = {}
         self._interests: dict[str, tuple[int, Interests]] = {}  # of each broker, in this life
 
-    def tap(self, broker: str, modules: Sequence[Module]) -> Tap:
+    def tap(self, broker: str, modules: Sequence[Module]) -> Tap | None:
         """The module that listens for us, at a new host; and what others measure there is kept."""
+        if not self._trace.ways:
+            return None
         for module in modules:
             module.measured = []
         self._taps[broker] = tap = Tap()
@@ -130,12 +132,13 @@ class Recording:
     def sampled(self, host: Host, life: Life, load: LoadIndices) -> None:
         """A sample of the load of a machine; what else has come since the last one is written with it."""
         trace, now = self._trace, life.clock.now
-        for routed in self._taps[host.name].take():
-            self._add(life, routed[1], routed[2], routed)
         trace.add("loads", load_row(now, host.name, load))
         for row in life.link_rows(load):
             trace.add("links", row)
-        self._look(host, life)
+        if trace.ways:
+            for routed in self._taps[host.name].take():
+                self._add(life, routed[1], routed[2], routed)
+            self._look(host, life)
 
     def _look(self, host: Host, life: Life) -> None:
         lives, interests = self._interests.get(host.name, (0, None))

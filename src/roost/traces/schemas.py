@@ -72,6 +72,15 @@ TRACED = tuple(table for table in SCHEMAS if table != "runs")
 CONTENT = "events"
 
 
+def counted_schema() -> pa.Schema:
+    """Of `deliveries` that say to how many publications went, and not where from and to whom.
+
+    So did those of earlier versions, and are read as such.
+    """
+    names = [field.name for field in SCHEMAS["deliveries"] if field.name not in LATER["deliveries"]]
+    return pa.schema([SCHEMAS["deliveries"].field(name) for name in names])
+
+
 def traced_tables(*, content: bool) -> tuple[str, ...]:
     """Those that a trace has, with the content of publications or without."""
     return tuple(table for table in TRACED if content or table != CONTENT)

@@ -112,7 +112,7 @@ def _run(
     course: Course,
     every_s: float,
 ) -> Row:
-    with TraceWriter(folder, "cell") as trace:
+    with TraceWriter(folder, "cell", ways=False) as trace:
         world = World(
             planned.settings,
             planned.statements,

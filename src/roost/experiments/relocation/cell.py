@@ -136,7 +136,7 @@ class _Run:
         with prepared(setup, seed) as ready:
             workload = ready.workload
             until = end_of(workload)
-            with TraceWriter(folder, "cell") as trace:
+            with TraceWriter(folder, "cell", ways=False) as trace:
                 world = WatchedWorld(
                     workload.settings,
                     workload.statements,
