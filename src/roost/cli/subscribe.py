@@ -69,15 +69,14 @@ def subscribe(
     key: KeyOption = None,
 ) -> None:
     """Print the events that match a filter, as they come."""
-    import uvloop
-
     from roost.client import connect
+    from roost.event_loop import run
 
     for message in never_holds(filter_argument("FILTER", filter_)):
         warn(message)
     tls = tls_of(authority, certificate, key)
     client = connect(url, user=user, token=token, tls=tls, name="subscribe", timeout_s=CONNECT_S)
-    printed = uvloop.run(until_told(client, filter_, count, timeout, durable))
+    printed = run(until_told(client, filter_, count, timeout, durable))
     if count is not None and printed < count:
         raise typer.Exit(EXIT_TOO_FEW)
 
