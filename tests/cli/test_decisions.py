@@ -284,7 +284,9 @@ def test_those_of_a_trace(roost: Roost, tmp_path: Path) -> None:
     assert (move["subject"], move["broker"], move["choice"]) == ("P1", "B0", "B1")
 
     for which in (("--run", "two-0"), ()):
-        read = roost("decisions", "--lake", lake, *which, "--limit", 100, "--json").json["decisions"]
+        read = roost("decisions", "--lake", lake, *which, "--limit", 100, "--json").json[
+            "decisions"
+        ]
         assert [x["subject"] for x in read if x["kind"] == "move"] == ["P1"]
     table = roost("decisions", "--lake", lake)
     assert re.search(r"\d\.\d s +B0/grape/1 +move +P1 +B0 -> B1", table.out)
