@@ -67,7 +67,9 @@ def test_everything_works_with_the_lowest_versions(tmp_path: Path) -> None:
     write_constraints(constraints := tmp_path / "lowest.txt")
     wheel = built(tmp_path)
     environment = Environment(tmp_path / "venv")
-    environment.install(f"{wheel}[all]", *TOOLS, constraints=constraints)
+    # Of Spark there is only a source package.
+    from_source = ("--no-binary", "pyspark")
+    environment.install(*from_source, f"{wheel}[all]", *TOOLS, constraints=constraints)
     # The tests of the sdist, beside which there is no other Roost than the installed one.
     tests = unpacked(tmp_path)
     (tests / "src").rename(tests / "not-the-sources")
