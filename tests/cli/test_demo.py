@@ -123,7 +123,7 @@ MOMENTS = (
 )
 
 
-# One while Spark is still starting; all others take until there is something to interrupt.
+# One while clients come; all others take until there is something else to interrupt.
 @pytest.mark.parametrize(
     ("number", "words"),
     [

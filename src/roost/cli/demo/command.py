@@ -70,7 +70,7 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     fast: Annotated[
-        bool, typer.Option("--fast", help="Only the federation, and less of it: half a minute.")
+        bool, typer.Option("--fast", help="Only the federation, and less of it: 35 seconds.")
     ] = False,
     out: Annotated[
         Path | None,
@@ -102,6 +102,7 @@ def demo(
         try:
             if not fast:
                 match.show(console)
+                spark.begin()
                 faults.show(console)
                 optimisers.show(console)
             shown = live.show(console, stage, spark, folder / PICTURE, began)

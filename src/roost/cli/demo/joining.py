@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -24,25 +23,30 @@ class Joining:
         self._session: SparkSession | None = None
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._join, name="Spark")
-        self.began = time.monotonic()
-        self.took_s = 0.0
+        self._has_begun = False
 
     def _join(self) -> None:
         try:
             self._session = self._context.__enter__()
         except BaseException as failure:  # whoever waits for it gets it
             self._failure = failure
-        self.took_s = time.monotonic() - self.began
 
     def __enter__(self) -> Self:
+        return self
+
+    def begin(self) -> None:
+        """From now on it starts: when there is something to see, which it would slow down."""
+        if self._has_begun:
+            return
+        self._has_begun = True
         if runs_here():
             self._join()  # at once; it is somebody else's, and known as such in this thread only
         else:
             self._thread.start()
-        return self
 
     def is_here(self) -> bool:
-        """Whether it has started; what has kept it from that is raised."""
+        """Whether it has started, which it does at the latest now; what has kept it from that is raised."""
+        self.begin()
         if self._thread.is_alive():
             return False
         if self._failure is not None:
@@ -51,6 +55,7 @@ class Joining:
 
     def session(self) -> SparkSession:
         """It, as soon as it is there."""
+        self.begin()
         if self._thread.ident is not None:
             self._thread.join()
         self.is_here()

@@ -20,7 +20,7 @@ TITLE = "A live federation that rearranges itself"
 
 def set_up(console: Console, lake: Path, *, fast: bool) -> Stage:
     """The brokers begin to start; whoever gets them ends them."""
-    announce(console, "starting brokers, and Spark, in the background ...")
+    announce(console, "starting brokers in the background ...")
     # Only now, for it takes a moment.
     from roost.bench.demo.plan import BROKERS
     from roost.bench.demo.run import FAST, USUAL, Stage
