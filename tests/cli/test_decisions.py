@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 import roost as roost_
 from roost.built_in import BUILT_IN, MODULES
-from roost.cli.decisions import show, show_one
+from roost.cli.decisions import Decision, folded, show, show_one
 from roost.cli.up import optimisers_of
 from roost.client import Client
 from roost.errors import UserError
@@ -208,3 +209,91 @@ def test_a_decision_about_a_link_in_full() -> None:
     assert "went   B2 16, B3 4\n" in text
     assert "Best first, in messages, of 6 candidates:" in text
     assert re.search(r"B1 +B2 +12 +3 +chosen", text)
+
+
+# --- many of them -----------------------------------------------------------------------------------
+
+
+def stay(number: int, who: str, why: str = "saves too little", time: float = 1.7e9) -> Decision:
+    """A decision about a publisher that stays."""
+    return {
+        "id": f"B0/grape/{number}",
+        "time": time + number,
+        "broker": "B0",
+        "module": "grape",
+        "kind": "stay",
+        "subject": who,
+        "choice": "B0",
+        "acted": True,
+        "evidence": {"why": why, "present": {"delay_s": 0.01 * number, "load_per_s": 12.0}},
+        "predicted": {"delay_s": 0.02, "load_per_s": 11.0},
+        "cause": f"B0/grape/decision {number}",
+    }
+
+
+def shown(found: Sequence[Decision], width: int, limit: int = 20) -> str:
+    console = Console(width=width, file=StringIO(), force_terminal=False)
+    show(console, found, limit)
+    return str(console.file.getvalue())  # type: ignore[attr-defined]
+
+
+def test_what_is_said_of_somebody_again_is_one_row() -> None:
+    found = [stay(1, "P1"), stay(2, "P2"), stay(3, "P1"), stay(4, "P2"), stay(5, "P1")]
+    assert [(row.number, row.last["subject"], row.times) for row in folded(found)] == [
+        (2, "P2", 2),
+        (1, "P1", 3),
+    ]
+    # Not what was said before something else.
+    between = [*found, stay(6, "P1", "it has just moved"), stay(7, "P1")]
+    assert [row.times for row in folded(between)] == [2, 3, 1, 1]
+
+
+def test_nothing_that_matters_is_left_out_where_it_is_narrow() -> None:
+    why = "the publisher is where most of its audience is, and to move it would save 12 messages"
+    found = [stay(n, f"a-publisher-of-quotes-{n}~3f9a12bc45de6789", why) for n in range(1, 31)]
+    text = shown(found, 110)
+    assert max(map(len, text.splitlines())) <= 110 or "not shown" in text.splitlines()[-1]
+    for word in (
+        "publisher is where most",
+        "12 messages",
+        "a-publisher-of-quotes-30~3f9a12bc45de6789",
+    ):
+        assert word in re.sub(r"\s+", " ", text)
+    last = text.splitlines()[-1]
+    assert last.startswith("not shown: 10 earlier decisions (--limit); ")
+    assert "load" in last
+    assert shown(found, 400, 30).count("not shown") == 0
+
+
+def test_those_of_a_trace(roost: Roost, tmp_path: Path) -> None:
+    workload, lake = tmp_path / "two.workload", tmp_path / "lake"
+    workload.write_text(
+        "0.0 federation optimiser grape acting session=5\n"
+        "0.0 broker add B0 1000 16 10\n"
+        "0.0 broker add B1 1000 16 10\n"
+        "0.1 link add B0 B1 2\n"
+        "1.0 publisher add P1 AAA 120 B0\n"
+        "2.0 subscriber add S1 B1 class = 'STOCK'\n"
+    )
+    ran = roost("sim", "run", workload, "--until", 60, "--trace", lake)
+    assert (ran.code, ran.err) == (0, "")
+    assert re.search(r"Optimisers: \d+ decisions, 1 move\n", ran.out)
+    assert re.search(r"move +P1 +B0 -> B1", ran.out)
+    assert f"roost decisions --lake {lake} --run two-0" in ran.out
+    (move,) = roost("sim", "run", workload, "--until", 60, "--json").json["moves"]
+    assert (move["subject"], move["broker"], move["choice"]) == ("P1", "B0", "B1")
+
+    for which in (("--run", "two-0"), ()):
+        read = roost("decisions", "--lake", lake, *which, "--limit", 100, "--json").json[
+            "decisions"
+        ]
+        assert [x["subject"] for x in read if x["kind"] == "move"] == ["P1"]
+    table = roost("decisions", "--lake", lake)
+    assert re.search(r"\d\.\d s +B0/grape/1 +move +P1 +B0 -> B1", table.out)
+    assert "B0/grape/1" in roost("decisions", "--lake", lake, "--explain", "B0/grape/1").out
+    ran = roost("decisions", "--lake", lake, "--run", "tow-0")
+    assert (ran.code, ran.out) == (2, "")
+    assert "there is 'two-0'" in ran.err
+    ran = roost("decisions", "--lake", tmp_path / "nowhere")
+    assert ran.code == 2
+    assert "0 runs have recorded decisions; expected a lake" in ran.err

@@ -108,13 +108,33 @@ def test_only_the_picture_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert list(tmp_path.iterdir()) == [folder]
 
 
-# By Ctrl-C it takes until Spark has heard of it.
-@pytest.mark.parametrize(
-    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
+# What it says at moments of its life, from the first to the last.
+MOMENTS = (
+    "starting brokers",
+    "A live federation",
+    "everybody begins",
+    "GRAPE is off",
+    "GRAPE observes",
+    "would move from",
+    "GRAPE acts",
+    "moves from",
+    "GRAPE goes on",
+    "Spark reads",
 )
-def test_nothing_is_left_when_it_is_interrupted(tmp_path: Path, number: signal.Signals) -> None:
-    # Ctrl-C amid the traffic; to be terminated, already while Spark starts.
-    words = "GRAPE is off" if number is signal.SIGINT else "starting Spark"
+
+
+# One while clients come; all others take until there is something else to interrupt.
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (signal.SIGINT, MOMENTS[1]),
+        pytest.param(signal.SIGTERM, MOMENTS[0], marks=pytest.mark.long),
+        *(pytest.param(signal.SIGINT, words, marks=pytest.mark.long) for words in MOMENTS),
+    ],
+)
+def test_nothing_is_left_when_it_is_interrupted(
+    tmp_path: Path, number: signal.Signals, words: str
+) -> None:
     command = [sys.executable, "-m", "roost", "demo", "--fast"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(

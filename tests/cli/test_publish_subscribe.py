@@ -25,7 +25,7 @@ from roost.client import SyncSubscription, connect_sync
 from roost.runtime.server import BrokerServer
 from roost.runtime.tables import ServerConfig
 from tests.cli.support import Roost
-from tests.client.support import DEADLINE_S, serving, url_of
+from tests.client.support import DEADLINE_S, config, serving, url_of
 from tests.client.test_security import secured, user
 
 EVENTS: list[dict[str, Any]] = [
@@ -465,3 +465,33 @@ def test_all_of_them_as_processes(tmp_path: Path) -> None:
         publish(url, 500)
         read(url, 900)
     assert got == list(range(1_000))
+
+
+def test_it_is_said_when_the_broker_is_gone_and_back(tmp_path: Path) -> None:
+    with in_a_thread(config(data=tmp_path)) as server:
+        port, url = server.port, url_of(server)
+        command = [
+            sys.executable,
+            "-m",
+            "roost",
+            "subscribe",
+            "n > 0",
+            "--url",
+            url,
+            "--count",
+            "1",
+        ]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"subscribed at {url}\n"
+    with process:
+        assert process.stderr.readline().startswith(f"{url} is gone (")
+        with in_a_thread(config(port=port, data=tmp_path)):
+            assert process.stderr.readline().startswith(f"{url} is back, after ")
+            with connect_sync(url) as client:
+                client.publish({"n": 1})
+            out, err = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, err) == (0, "")
+    assert json.loads(out)["attributes"] == {"n": 1}

@@ -90,7 +90,7 @@ def test_a_run_for_programs(roost: Roost, chain: Path) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.count("\n") == 1
     whole = ran.json
-    assert list(whole) == ["run", "summary", "checks"]
+    assert list(whole) == ["run", "summary", "checks", "moves"]
     assert whole["run"] == "chain-5"
     assert whole["summary"]["brokers"] == 2
     assert [b["broker"] for b in whole["summary"]["per_broker"]] == ["B0", "B1"]

@@ -35,6 +35,18 @@ def test_a_row_for_each_broker(roost: Roost, live: Live) -> None:
     assert rows[0][1] == f"127.0.0.1:{live.servers[0].port}"
 
 
+def test_whom_nobody_has_named_is_said_to_be_whoever_is_there(
+    roost: Roost, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("roost.runtime.admin_client.DEFAULT_URL", live.urls[0])
+    ran = roost("status")
+    assert ran.code == 0
+    assert "B0" in ran.out
+    assert ran.err.startswith("no federation was started from this folder: this is what listens at")
+    assert f"{live.urls[0]}, the default; --state DIR or --admin URL" in ran.err
+    assert roost("status", "--json").err == ""
+
+
 def test_for_programs(roost: Roost, live: Live) -> None:
     ran = roost("status", "--json", *live.options)
     assert (ran.code, ran.out.count("\n")) == (0, 1)

@@ -37,7 +37,7 @@ PROSE = (
 
 _fence = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _command = re.compile(
-    r"(?:[A-Z_]+=(?:\$\([^)]*\)|\S+) )*(?:roost|script/\w+|source|tail|chmod) ?(?! ?=)"
+    r"(?:[A-Z_]+=(?:\$\([^)]*\)|\S+) )*(?:roost|script/\w+|source|tail|chmod|pip) ?(?! ?=)"
 ).match
 _workload = re.compile(r"[0-9]+(\.[0-9]+)? (federation|broker|link|client|publisher) ").match
 _setting = re.compile(r"(\[[a-z.]+\]|[a-z_A-Z0-9]+ = (?:[\"{0-9]|true|false))").match

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,23 @@ def check_program(words: Sequence[str], root: Path) -> None:
         assert (root / program).is_file(), program
     elif program == "roost":
         check_arguments(arguments)
+    elif program == "pip":
+        check_installation(arguments, root)
     else:
         assert program in ("tail", "gzip", "source", "chmod"), program
+
+
+def check_installation(arguments: Sequence[str], root: Path) -> None:
+    """That pip would be asked for Roost, with extras that there are."""
+    command, *options, what = arguments
+    found = re.fullmatch(r"roost(?:\[(\w+)\])?", what)
+    assert command == "install", arguments
+    assert found, what
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    assert found[1] in (None, *project["optional-dependencies"]), what
+    for option, file in zip(options[::2], options[1::2], strict=True):
+        assert option == "--constraint", option
+        assert (root / file).is_file(), file
 
 
 def check_arguments(arguments: Sequence[str]) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from roost.cli.console import print_json, warn
-from roost.cli.figures import Column, Row, fitted, wide
+from roost.cli.figures import Column, Row, fitted, fitted_and_hidden, wide
 from roost.cli.fleet import (
     Fleet,
     about_fleet,
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 A decision is that a client moves or a link, to stay, or the outcome: what was measured afterwards.
-Brokers remember their last 1,000; a trace (`roost trace on`) has all of them.
+Brokers remember their last 1,000; a trace (`roost trace on`, `roost sim run --trace`) has all of them.
+What was decided for somebody over and over is one row, which says how often.
 
 \b
 Examples:
@@ -30,18 +33,23 @@ Examples:
   roost decisions --limit 5 --json
   roost decisions --explain 1
   roost decisions --explain B3/grape/7
+  roost decisions --lake traces --run monday
 """
 LIMIT, LIMIT_MAX = 20, 1_000
+LAKE = "ROOST_LAKE"
+# Seconds since the epoch are more; those of a simulation count from 0.
+VIRTUAL_S_MAX = 1e8
 COLUMNS = (
     Column("#"),
-    Column("time", left=True, expendable=2),
-    Column("id", left=True),
+    Column("time", left=True, expendable=1),
+    Column("id", left=True, expendable=3),
     Column("what", left=True),
     Column("who", left=True),
     Column("where", left=True),
-    Column("delay", left=True, expendable=3),
-    Column("load", left=True, expendable=4),
-    Column("why", left=True, expendable=1),
+    Column("delay", left=True, expendable=4),
+    Column("load", left=True, expendable=5),
+    Column("times", expendable=2),
+    Column("why", left=True, wraps_at=24),
 )
 CANDIDATES = (
     Column("broker", left=True),
@@ -80,10 +88,20 @@ def decisions(
             metavar="N|ID", help="One in full: the N-th last, or by its id. With all candidates."
         ),
     ] = None,
+    lake: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Those of a trace in this folder, not of brokers."),
+    ] = None,
+    run: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of which run; see `roost lake list`.")
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show what the optimisers decided last, and why: who moves where, and what is to come of it."""
-    found = collected(fleet)
+    recorded = lake is not None or run is not None
+    found = (
+        traced(lake or Path(os.environ.get(LAKE) or "lake"), run) if recorded else collected(fleet)
+    )
     if explain is not None:
         one = picked(found, explain)
         if json_:
@@ -91,29 +109,63 @@ def decisions(
         else:
             show_one(wide(), one)
         return
-    last = found[-limit:]
     if json_:
-        print_json({"decisions": last})
-    elif last:
-        show(wide(), last)
+        print_json({"decisions": found[-limit:]})
+    elif found:
+        show(wide(), found, limit)
+    elif recorded:
+        typer.echo("nothing was decided in that run")
     else:
         typer.echo("nothing has been decided yet; `roost status --json` says which modules are on")
 
 
 def collected(fleet: Fleet) -> list[dict[str, Any]]:
     """Those of all brokers in the order of time, each with its broker and its id."""
-    found = []
+    found: list[dict[str, Any]] = []
     try:
         for _, answer in answers_of(fleet, f"/decisions?limit={LIMIT_MAX}"):
             name = answer["broker"]
-            for decision in answer["decisions"]:
-                id_ = f"{name}/{decision['module']}/{decision['cause'].rpartition(' ')[2]}"
-                found.append({"id": id_, "broker": name, **decision})
+            found += (
+                {"id": id_of(name, decision), "broker": name, **decision}
+                for decision in answer["decisions"]
+            )
     except UserError as error:
         if not found:
             raise
         warn(str(error))  # the others are worth showing
     return sorted(found, key=lambda decision: float(decision["time"]))
+
+
+def traced(lake: Path, run: str | None) -> list[dict[str, Any]]:
+    """Those that a run has recorded, in the order of time; without a name, of the only run that has any."""
+    from roost.pipeline.lake.files import run_files, run_names, unknown
+    from roost.traces import read_table
+
+    runs = run_names(lake, "decisions") if lake.is_dir() else []
+    if run is None and len(runs) == 1:
+        (run,) = runs
+    if run is None:
+        there = f"expected --run with one of {', '.join(runs)}" if runs else "expected a lake"
+        raise UserError(f"{lake}: {len(runs)} runs have recorded decisions; {there}")
+    if run not in runs:
+        raise UserError(f"{lake}: {unknown('run', run, runs)}")
+    found: list[dict[str, Any]] = []
+    for path in run_files(lake, "decisions", run):
+        found += map(decision_of, read_table(path).to_pylist())
+    return sorted(found, key=lambda decision: float(decision["time"]))
+
+
+def decision_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the table of decisions, as brokers tell them."""
+    import msgspec
+
+    said = {name: msgspec.json.decode(row[name]) for name in ("evidence", "predicted")}
+    return {"id": id_of(row["broker"], row), **row, **said}
+
+
+def id_of(broker: str, decision: Mapping[str, Any]) -> str:
+    """What it is called in all of the federation: `B3/grape/7`."""
+    return f"{broker}/{decision['module']}/{decision['cause'].rpartition(' ')[2]}"
 
 
 def picked(found: Sequence[dict[str, Any]], wanted: str) -> dict[str, Any]:
@@ -135,32 +187,81 @@ def picked(found: Sequence[dict[str, Any]], wanted: str) -> dict[str, Any]:
 # --- for people -------------------------------------------------------------------------------------
 
 
-def show(console: Console, found: Sequence[Decision]) -> None:
-    """A row for each, the last one at the end."""
+class Folded(NamedTuple):
+    """Decisions that say the same of somebody, one after the other."""
+
+    number: int  # of the last one, counted from the end
+    last: Decision
+    times: int
+
+
+def folded(found: Sequence[Decision]) -> list[Folded]:
+    """In the order of their last ones. What differs is only when, and by how much."""
+    rows: dict[int, Folded] = {}  # by the place of the last one
+    latest: dict[tuple[str, str], int] = {}  # of whom: the place of its last row
+    for place, decision in enumerate(found):
+        whose = decision["module"], decision["subject"]
+        before = rows.get(latest.get(whose, -1))
+        same = before is not None and said_by(before.last) == said_by(decision)
+        times = 1
+        if before is not None and same:
+            times += before.times
+            del rows[latest[whose]]
+        rows[place] = Folded(len(found) - place, decision, times)
+        latest[whose] = place
+    return list(rows.values())
+
+
+def said_by(decision: Decision) -> tuple[str, ...]:
+    """What a row says of it in words."""
+    return what(decision), where(decision), why(decision)
+
+
+def show(console: Console, found: Sequence[Decision], limit: int = LIMIT) -> None:
+    """A row for each, the last one at the end; and what is not shown."""
+    every = folded(found)
     rows = []
-    for number, decision in zip(range(len(found), 0, -1), found, strict=True):
+    for number, decision, times in every[-limit:]:
         now, then = before_and_after(decision)
         cells = (
             str(number),
-            f"{datetime.fromtimestamp(decision['time']):%H:%M:%S}",
+            time_text(decision["time"]),
             decision["id"],
             what(decision),
             decision["subject"],
             where(decision),
             arrow(now, then, delay_text),
             arrow(now, then, load_text),
+            f"{times:,}" if times > 1 else "",
             why(decision),
         )
         rows.append(Row(cells, None if decision["kind"] in CHANGES else "dim"))
-    console.print(fitted(COLUMNS, rows, console.width))
+    table, hidden = fitted_and_hidden(COLUMNS, rows, console.width)
+    console.print(table)
+    unseen = []
+    if older := sum(row.times for row in every[:-limit]):
+        unseen.append(f"{older:,} earlier decisions (--limit)")
+    if hidden:
+        unseen.append(f"{', '.join(hidden)} (in a wider terminal, or in a file)")
+    if unseen:
+        console.print(f"not shown: {'; '.join(unseen)}", style="dim", soft_wrap=True)
+
+
+def time_text(time: float) -> str:
+    """The clock's; of a simulation, how long it had run."""
+    if time < VIRTUAL_S_MAX:
+        return f"{time:,.1f} s"
+    return f"{datetime.fromtimestamp(time):%H:%M:%S}"
 
 
 def show_one(console: Console, decision: Decision) -> None:
     """All that is known of it."""
     now, then = before_and_after(decision)
     evidence = decision["evidence"]
-    at = datetime.fromtimestamp(decision["time"])
-    console.print(f"{decision['id']}  {at:%Y-%m-%d %H:%M:%S}", style="bold")
+    time = decision["time"]
+    at = datetime.fromtimestamp(time)
+    when = f"{at:%Y-%m-%d %H:%M:%S}" if time >= VIRTUAL_S_MAX else time_text(time)
+    console.print(f"{decision['id']}  {when}", style="bold")
     lines = {
         "what": what(decision),
         "who": decision["subject"],

@@ -1,7 +1,8 @@
 """Tables of figures about brokers that fit where they are shown.
 
 Where there is less room than a table needs, its least important columns are left out, rather than all of them
-cut. To a pipe or a file goes everything: nobody looks for the end of a cut line there.
+cut; text that may run over several lines is given what is left. To a pipe or a file goes everything: nobody
+looks for the end of a cut line there.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Column(NamedTuple):
     title: str
     left: bool = False  # for words; figures stand to the right
     expendable: int = 0  # 0: never left out
+    wraps_at: int = 0  # a text of several lines, if need be, each at least so long; 0: one line
 
 
 class Row(NamedTuple):
@@ -49,12 +51,20 @@ def wide() -> Console:
 
 def fitted(columns: Sequence[Column], rows: Sequence[Row], width: int) -> Table:
     """The table, without those columns that there is no room for."""
+    table, _ = fitted_and_hidden(columns, rows, width)
+    return table
+
+
+def fitted_and_hidden(
+    columns: Sequence[Column], rows: Sequence[Row], width: int
+) -> tuple[Table, list[str]]:
+    """The table, and the titles of the columns that there is no room for."""
     shown = list(range(len(columns)))
     while True:
-        grid = _table([columns[i] for i in shown], [_picked(row, shown) for row in rows])
+        some, cells = [columns[i] for i in shown], [_picked(row, shown) for row in rows]
         candidates = [i for i in shown if columns[i].expendable]
-        if not candidates or _width(grid) <= width:
-            return grid
+        if not candidates or _width_at_least(some, cells) <= width:
+            return _table(some, cells), [x.title for i, x in enumerate(columns) if i not in shown]
         shown.remove(max(candidates, key=lambda i: columns[i].expendable))
 
 
@@ -62,20 +72,26 @@ def _picked(row: Row, shown: Sequence[int]) -> Row:
     return Row([row.cells[i] for i in shown], row.style)
 
 
-def _table(columns: Sequence[Column], rows: Sequence[Row]) -> Table:
+def _table(columns: Sequence[Column], rows: Sequence[Row], *, narrow: bool = False) -> Table:
     from rich.table import Table
 
     grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for column in columns:
-        grid.add_column(column.title, justify="left" if column.left else "right", no_wrap=True)
+        grid.add_column(
+            column.title,
+            justify="left" if column.left else "right",
+            no_wrap=not column.wraps_at,
+            max_width=column.wraps_at or None if narrow else None,
+        )
     for row in rows:
         grid.add_row(*row.cells, style=row.style)
     return grid
 
 
-def _width(grid: Table) -> int:
+def _width_at_least(columns: Sequence[Column], rows: Sequence[Row]) -> int:
     from rich.console import Console
 
+    grid = _table(columns, rows, narrow=True)
     return Console(width=WIDTH_OF_A_FILE).measure(grid).maximum
 
 

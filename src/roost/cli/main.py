@@ -47,6 +47,7 @@ from roost.cli import (
     users,
 )
 from roost.errors import UserError
+from roost.extras import PIPELINE, needed_for
 
 COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     demo.register,
@@ -80,6 +81,9 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     pipeline.register,
     lake.register,
 )
+
+# Those of which nothing works with less; what others lack is known when they come to it.
+EXTRAS = {"demo": PIPELINE, "pipeline": PIPELINE}
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
@@ -155,8 +159,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(app: typer.Typer, arguments: Sequence[str] | None) -> None:
+    words = sys.argv[1:] if arguments is None else arguments
+    command = next((word for word in words if not word.startswith("-")), "")
     try:
-        app(args=arguments, prog_name="roost")
+        with needed_for(f"roost {command}".rstrip(), EXTRAS.get(command, "")):
+            app(args=arguments, prog_name="roost")
     finally:
         sys.stdout.flush()  # so that a reader who is gone is noticed here, not at shutdown
 

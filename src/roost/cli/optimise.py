@@ -85,19 +85,19 @@ def redirect(
 
 def address_in(sights: Sequence[Sight], broker: str) -> str:
     """Where clients find a broker: by its name in the federation, or as it was said."""
-    from roost.runtime.config import address_of
+    from roost.client.url import address_of
 
     addresses = {
         sight.name: str(sight.status["address"]) for sight in sights if sight.status is not None
     }
     if broker in addresses:
         return addresses[broker]
-    try:
-        address_of(broker)
-    except ValueError:
+    if not addresses:
+        raise UserError("; ".join(sight.trouble for sight in sights))
+    if not broker.rpartition(":")[2].isdecimal() or address_of(broker) is None:
         raise UserError(
             f"there is no broker {broker!r}; expected {', '.join(addresses)}, or HOST:PORT"
-        ) from None
+        )
     return broker
 
 

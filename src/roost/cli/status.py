@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,8 +67,20 @@ def status(
         print_json({"brokers": [facts(sight) for sight in sights]})
     else:
         show(wide(), sights)
+        if fleet.guessed:
+            say_guessed(sights)
     if any(sight.state != OK for sight in sights):
         raise typer.Exit(EXIT_TROUBLE)
+
+
+def say_guessed(sights: Sequence[Sight]) -> None:
+    """Nobody has said which brokers, and here is one: perhaps not the one that was meant."""
+    (only,) = sights
+    print(
+        f"no federation was started from this folder: this is what listens at {only.target.url}, the default;"
+        " --state DIR or --admin URL say which you mean",
+        file=sys.stderr,
+    )
 
 
 def facts(sight: Sight) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,13 +24,14 @@ from roost.cli.publish import (
 )
 
 if TYPE_CHECKING:
-    from roost.client import Client, ReceivedEvent, Subscription
+    from roost.client import Client, ReceivedEvent, State, Subscription
     from roost.language import Subscription as Interest
 
 EXAMPLES = """\b
 One line of JSON an event, with what came along, if anything did:
   {"id": "...", "published_at": 1760000000.0, "attributes": {...}, "payload": "...", "headers": {...}}
-A payload that is no text is "payload_base64". Ctrl-C ends it.
+A payload that is no text is "payload_base64". Ctrl-C ends it. When the broker is gone and when it is back is
+said on standard error; what was published meanwhile still comes.
 With --durable NAME, what comes while nobody is reading is kept for the next one of that name.
 Exit codes: 0 done, 1 fewer than --count came, 2 bad input, or the broker can't be reached or refuses.
 
@@ -69,15 +71,14 @@ def subscribe(
     key: KeyOption = None,
 ) -> None:
     """Print the events that match a filter, as they come."""
-    import uvloop
-
     from roost.client import connect
+    from roost.event_loop import run
 
     for message in never_holds(filter_argument("FILTER", filter_)):
         warn(message)
     tls = tls_of(authority, certificate, key)
     client = connect(url, user=user, token=token, tls=tls, name="subscribe", timeout_s=CONNECT_S)
-    printed = uvloop.run(until_told(client, filter_, count, timeout, durable))
+    printed = run(until_told(client, filter_, count, timeout, durable))
     if count is not None and printed < count:
         raise typer.Exit(EXIT_TOO_FEW)
 
@@ -116,6 +117,30 @@ async def until_told(
     return printer.printed
 
 
+class Connection:
+    """Says on standard error that the broker is gone, and that it is back."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._has_been = False
+        self._gone_at = 0.0
+
+    def changed(self, state: State, why: str) -> None:
+        """The client's state is another one, for that reason."""
+        if state == "connecting" and self._has_been:
+            self._gone_at = time.monotonic()
+            reason = f" ({why})" if why else ""
+            self._say(f"{self._url} is gone{reason}; trying again ...")
+        elif state == "connected":
+            if self._has_been:
+                self._say(f"{self._url} is back, after {time.monotonic() - self._gone_at:.1f} s")
+            self._has_been = True
+
+    @staticmethod
+    def _say(what: str) -> None:
+        print(what, file=sys.stderr, flush=True)
+
+
 class Printer:
     """Prints events, as many as there are at a time."""
 
@@ -126,6 +151,7 @@ class Printer:
     async def work(self, client: Client, filter_: str, durable: str | None) -> None:
         from roost.client import NeverMatches, NotInTime
 
+        client.on_state = Connection(client.url).changed
         async with client:
             subscription: Subscription
             with warnings.catch_warnings():

@@ -50,6 +50,7 @@ from roost.client.outgoing import Checked, Outgoing
 from roost.client.publishing import Advertised, Publishing
 from roost.client.subscription import Subscription
 from roost.client.url import Target
+from roost.extras import needed_for
 from roost.language import Advertisement, Filter, LanguageError, Value
 from roost.language import Subscription as Interest
 from roost.wire import Limits
@@ -148,7 +149,8 @@ class Client:
             options = self._options
             return Dialler(target, options.tls, options.failover_s, options.keepalive_s)
         # It brings the broker along, which takes its time to load.
-        from roost.client.memory import MemoryBroker, MemoryDialler  # noqa: PLC0415
+        with needed_for(f"{target.url}, a broker in this process,"):
+            from roost.client.memory import MemoryBroker, MemoryDialler  # noqa: PLC0415
 
         if self._memory is None:
             self._memory = MemoryBroker.of(target.memory)

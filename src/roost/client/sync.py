@@ -16,8 +16,6 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import uvloop
-
 from roost.client.arguments import check_flag, check_kind, check_seconds, check_whole
 from roost.client.client import Client, State
 from roost.client.durable import DurableSubscription
@@ -30,6 +28,7 @@ from roost.client.outbox import Outbox
 from roost.client.outgoing import Checked
 from roost.client.publishing import Advertised
 from roost.client.subscription import Subscription
+from roost.event_loop import new_event_loop
 from roost.language import Advertisement, Filter, Value
 from roost.language import Subscription as Interest
 
@@ -58,7 +57,7 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._users = 0
-        self.loop = uvloop.new_event_loop()
+        self.loop = new_event_loop()
         # A daemon: a client that somebody forgot to close doesn't keep the process from ending.
         self.thread = threading.Thread(target=self._run, name="roost-client", daemon=True)
         self.thread.start()

@@ -31,6 +31,10 @@ class Filter:
     _sets: Mapping[str, ValueSet] | None
 
     def __init__(self, predicates: Iterable[Predicate] = ()) -> None:
+        if not hasattr(predicates, "__iter__"):
+            raise TypeError(
+                f"the predicates are a {type(predicates).__name__}; expected Predicates"
+            )
         self.predicates = tuple(predicates)
         self._sets = None
         for predicate in self.predicates:
@@ -87,6 +91,8 @@ class Disjunction:
     filters: tuple[Filter, ...]
 
     def __init__(self, filters: Iterable[Filter]) -> None:
+        if not hasattr(filters, "__iter__"):
+            raise TypeError(f"the filters are a {type(filters).__name__}; expected Filters")
         self.filters = tuple(filters)
         for filter_ in self.filters:
             if not isinstance(filter_, Filter):

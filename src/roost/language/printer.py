@@ -30,6 +30,8 @@ _WITNESS = {None: "*", Kind.NUMBER: "0", Kind.STRING: "''", Kind.BOOL: "false"}
 
 def to_readable(x: Predicate | Interest) -> str:
     """`class = 'STOCK' and volume > 300000`."""
+    if not isinstance(x, Predicate):
+        filters_of(x)  # or it says what it is instead
     return str(x)
 
 
@@ -44,6 +46,8 @@ def to_bracket(x: Predicate | Interest | Event) -> str:
 
 def to_json(event: Event) -> str:
     """`{"class": "STOCK", "volume": 400000}`; an error for the numbers that JSON does not have."""
+    if not isinstance(event, Event):
+        raise TypeError(f"the event is {type(event).__name__}; expected an Event")
     for name, value in event.attributes.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise LanguageError(f"event attribute {name[:40]!r}: JSON has no {value}")

@@ -125,8 +125,11 @@ class Index:
         [2]
         """
         given = np.asarray(ids)
-        if len(given) and not np.issubdtype(given.dtype, np.integer):
+        if given.ndim != 1 or (len(given) and not np.issubdtype(given.dtype, np.integer)):
             raise UserError("the ids must be one column of whole numbers")
+        if not isinstance(predicates, Sequence):
+            what = f"the predicates are a {type(predicates).__name__}"
+            raise TypeError(f"{what}; expected (attribute, operator, constants) of each")
         keys = given.astype(np.int64)
         self._refuse_duplicates(keys)
         never = add_columns(self._store, keys, predicates)

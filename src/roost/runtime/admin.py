@@ -52,7 +52,7 @@ from roost.broker.names import Address
 from roost.errors import UserError
 from roost.language.literals import abbreviate
 from roost.runtime.config import address_of
-from roost.runtime.http_face import HttpFace
+from roost.runtime.http_face import HttpFace, check_free
 from roost.runtime.link_pages import AddRequest, LinkPages, MoveRequest, RemoveRequest
 from roost.runtime.metrics import CONTENT_TYPE, Figures, metrics_text
 from roost.runtime.optimisers import DECISIONS_KEPT, decided_dict
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from roost.broker.permissions import Permission
     from roost.runtime.server import BrokerServer
     from roost.runtime.shell import Shell
+    from roost.runtime.tables import AdminTable
 
 # From accepting to closing: a scraper that wants more connects again.
 CONNECTION_S = 20.0
@@ -74,6 +75,8 @@ BODY_BYTES_MAX = 65_536
 LOGINS_WAITING_MAX = 8
 SESSIONS_A_PAGE, SESSIONS_A_PAGE_MAX = 100, 10_000
 DECISIONS_A_PAGE = 100
+# Whom its port is for, and what to say where that is taken.
+FOR_OPERATORS = ("operators", "a free port in [admin] port, or -1 for none")
 
 S = TypeVar("S", bound=Struct)
 Page = Callable[[Request], Awaitable[Response]]
@@ -107,6 +110,12 @@ class RedirectRequest(Struct, frozen=True, forbid_unknown_fields=True):
     broker: Name
 
 
+def check_port(settings: AdminTable) -> None:
+    """UserError if its pages could not be served there just now."""
+    if settings.port > 0:
+        check_free(settings.host, settings.port, *FOR_OPERATORS)
+
+
 class Admin:
     """HTTP for the operators of one broker. After `start`, `port` is where it listens; -1: it does not."""
 
@@ -135,7 +144,7 @@ class Admin:
         """Listen; UserError if that is not possible there."""
         if self.port < 0 or self._face.is_up:
             return
-        self._face.bind("operators", "a free port in [admin] port, or -1 for none")
+        self._face.bind(*FOR_OPERATORS)
         await self._face.start(self._app(), _BriefConnection)
 
     async def stop(self) -> None:

@@ -34,21 +34,7 @@ class HttpFace:
 
     def bind(self, whom: str, expected: str) -> None:
         """Take the address; UserError if that is not possible. `start` is to follow."""
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        try:
-            self._socket = socket.create_server(
-                (self.host, self.port),
-                family=family,
-                backlog=BACKLOG,
-                dualstack_ipv6=self.host == "::" and socket.has_dualstack_ipv6(),
-            )
-        except OSError as error:
-            # What `create_server` has to say of it is long-winded; names that lead nowhere are below 0.
-            number = error.errno or 0
-            what = os.strerror(number) if number > 0 else error.strerror or str(error)
-            raise UserError(
-                f"can't listen on {self.host}:{self.port}, for {whom}: {what}; expected {expected}"
-            ) from None
+        self._socket = _listening(self.host, self.port, whom, expected)
 
     async def start(
         self, app: Starlette, connection: type[H11Protocol], idle_s: int = IDLE_S
@@ -87,3 +73,25 @@ class HttpFace:
         http, self._http = self._http, None
         if http is not None and self._socket is not None:
             await http.shutdown(sockets=[self._socket])
+
+
+def check_free(host: str, port: int, whom: str, expected: str) -> None:
+    """UserError if nobody could listen there just now."""
+    _listening(host, port, whom, expected).close()
+
+
+def _listening(host: str, port: int, whom: str, expected: str) -> socket.socket:
+    try:
+        return socket.create_server(
+            (host, port),
+            family=socket.AF_INET6 if ":" in host else socket.AF_INET,
+            backlog=BACKLOG,
+            dualstack_ipv6=host == "::" and socket.has_dualstack_ipv6(),
+        )
+    except OSError as error:
+        # What `create_server` has to say of it is long-winded; names that lead nowhere are below 0.
+        number = error.errno or 0
+        what = os.strerror(number) if number > 0 else error.strerror or str(error)
+        raise UserError(
+            f"can't listen on {host}:{port}, for {whom}: {what}; expected {expected}"
+        ) from None

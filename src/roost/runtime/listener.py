@@ -14,7 +14,7 @@ import errno
 import os
 import socket
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from roost.broker.messages import AttachRefused
 from roost.errors import UserError
@@ -41,13 +41,15 @@ class Listener:
     def __init__(self, server: BrokerServer, tls: ssl.SSLContext | None) -> None:
         self._server = server
         self._tls = tls
+        self._where = ""
         self._sockets: list[socket.socket] = []
         self._loop = asyncio.get_running_loop()
         self._spare = os.open(os.devnull, os.O_RDONLY)
         self._is_closed = False
 
-    async def listen(self, host: str, port: int) -> int:
-        """The port; UserError if that is not possible there."""
+    async def bind(self, host: str, port: int) -> int:
+        """Take the address, and let nobody in yet. The port; UserError if that is not possible there."""
+        self._where = f"{host}:{port}"
         try:
             found = await self._loop.getaddrinfo(
                 None if host in EVERYWHERE else host,
@@ -58,11 +60,22 @@ class Listener:
             for family, kind, protocol, _, address in dict.fromkeys(found):
                 self._sockets.append(_bound(family, kind, protocol, address))
         except OSError as error:
-            self.close()
-            raise UserError(f"can't listen on {host}:{port}: {error.strerror or error}") from None
+            self._fail(error)
+        return int(self._sockets[0].getsockname()[1])
+
+    def begin(self) -> None:
+        """From here on others can connect; UserError if somebody was quicker."""
+        try:
+            for listening in self._sockets:
+                listening.listen(BACKLOG)
+        except OSError as error:
+            self._fail(error)
         for listening in self._sockets:
             self._loop.add_reader(listening, self._readable, listening)
-        return int(self._sockets[0].getsockname()[1])
+
+    def _fail(self, error: OSError) -> NoReturn:
+        self.close()
+        raise UserError(f"can't listen on {self._where}: {error.strerror or error}") from None
 
     def close(self) -> None:
         """Nobody new."""
@@ -168,7 +181,6 @@ def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...]) -
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.setblocking(False)
         sock.bind(address)
-        sock.listen(BACKLOG)
     except BaseException:
         sock.close()
         raise

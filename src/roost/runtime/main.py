@@ -6,8 +6,9 @@ import asyncio
 import gc
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -38,11 +39,15 @@ async def serve(
     loop.set_exception_handler(lambda _, context: note_fault(log, context))
     try:
         server = BrokerServer(config, log=log, config_file=config_file)
-        warm_up()
-        # From here on, so that whoever reads in the log that it has started can have it stop in order.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        await server.start()
+        try:
+            await prepare(server, log)
+            # From here on, so that whoever reads in the log that it has started can have it stop in order.
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, stop.set)
+            await server.start()
+        except BaseException:
+            await server.stop(within_s=0.0)
+            raise
     except UserError as error:
         if not log.is_aloud:  # else it is said there anyway
             log.error("not started", detail=str(error))
@@ -60,6 +65,28 @@ async def serve(
             announce(log, f"{server.name} stops")
     finally:
         await server.stop()
+
+
+async def prepare(server: BrokerServer, log: EventLog) -> None:
+    """What can fail at once, and then what takes long."""
+    await server.bind()
+    if server.config.admin.port > 0:
+        from roost.runtime.admin import check_port  # noqa: PLC0415 (a web server takes its time)
+
+        check_port(server.config.admin)
+    watched = sys.stderr.isatty() and not log.is_for_programs
+    with interruptible():
+        warm_up(partial(announce, log), is_watched=watched)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C ends at once what the event loop would wait for."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def announce(log: EventLog, what: str) -> None:

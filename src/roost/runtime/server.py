@@ -122,6 +122,11 @@ class BrokerServer:
 
     # --- start and stop -----------------------------------------------------------------------------
 
+    async def bind(self) -> None:
+        """Take the address, so that one that somebody has is known at once. Others get in after `start`."""
+        self._listener = Listener(self, self._server_tls)
+        self.port = await self._listener.bind(self.host, self.port)
+
     async def start(self) -> None:
         """Read the store, listen, and dial the neighbours."""
         loop = asyncio.get_running_loop()
@@ -180,8 +185,10 @@ class BrokerServer:
             what = "the system's limit of open files allows for no more"
             self.log.warning("fewer connections", most=most, detail=what)
         self.slots = Slots(most)
-        self._listener = Listener(self, self._server_tls)
-        self.port = await self._listener.listen(self.host, self.port)
+        if self._listener is None:
+            await self.bind()
+        assert self._listener is not None
+        self._listener.begin()
         # Before anybody is accepted or dialled, which happens in a later turn of the loop.
         self.shell.machine.identity.address = self._address()
         self._set_links()
@@ -222,7 +229,11 @@ class BrokerServer:
 
     async def stop(self, *, within_s: float = DRAIN_S) -> None:
         """In order: what was accepted is safe, and what was said is written."""
-        if self._stopping or not self._begun:
+        if self._stopping:
+            return
+        if not self._begun:
+            if self._listener is not None:
+                self._listener.close()
             return
         self._stopping = True
         self.watch.stopping()

@@ -148,6 +148,7 @@ class Oracle:
     # --- what clients do ----------------------------------------------------------------------------
 
     def subscribed(self, party: Party, name: str, subscription: Subscription) -> None:
+        """A client has a subscription more."""
         wish = Wish(self._next_key, party, name, subscription)
         self._next_key += 1
         self._wishes[wish.key] = party.wishes[name] = wish
@@ -155,6 +156,7 @@ class Oracle:
         self._unsettled[wish] = None
 
     def unsubscribed(self, party: Party, name: str) -> None:
+        """A client has a subscription less."""
         wish = party.wishes.pop(name)
         del self._wishes[wish.key]
         if not wish.revoked:
@@ -164,17 +166,20 @@ class Oracle:
             self.forgive([wish])
 
     def advertised(self, party: Party, name: str, advertisement: Advertisement) -> None:
+        """A client may publish what it says from now on."""
         offer = Offer(self._next_key, party)
         self._next_key += 1
         self._offers[offer.key] = party.offers[name] = offer
         self._offer_index.add(offer.key, advertisement)
 
     def unadvertised(self, party: Party, name: str) -> None:
+        """A client has taken an advertisement back."""
         offer = party.offers.pop(name)
         del self._offers[offer.key]
         self._offer_index.remove(offer.key)
 
     def published(self, party: Party, sequence: int, event: Event, now: float) -> None:
+        """A client has published this: who has to get it is known from now on."""
         self.published_count += 1
         if not self._offered(party, event):
             return
@@ -293,6 +298,7 @@ class Oracle:
 
     @property
     def unsettled(self) -> int:
+        """How many subscriptions are not known yet wherever they have to be."""
         return len(self._unsettled)
 
     def settle(self, reached: Callable[[str], bool]) -> None:

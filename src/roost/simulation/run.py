@@ -62,6 +62,7 @@ class Checks(Struct, frozen=True, kw_only=True):
 
     @property
     def clean(self) -> bool:
+        """Whether all promises were kept."""
         return self.broken == 0
 
 

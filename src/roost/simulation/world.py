@@ -130,6 +130,7 @@ class World:
                 gc.enable()
 
     def broker_config(self, name: str, incarnation: str) -> BrokerConfig:
+        """The settings that a broker of this world starts with."""
         settings = self.settings
         config = BrokerConfig(
             broker=name,
@@ -244,6 +245,7 @@ class World:
         return client
 
     def new_party(self, name: str) -> Party:
+        """A client, as the oracle knows it."""
         party = self._parties[name] = Party(name)
         return party
 
@@ -272,6 +274,7 @@ class World:
         self.advertised(client.party, s.name, s.advertisement)
 
     def advertised(self, party: Party, name: str, advertisement: Advertisement) -> None:
+        """A client has advertised; for the oracle."""
         self.oracle.advertised(party, name, advertisement)
 
     def _unadvertise(self, s: st.Unadvertise) -> None:
@@ -437,6 +440,8 @@ class World:
     # --- connecting ---------------------------------------------------------------------------------
 
     def dial_link(self, caller: Life, broker: str) -> None:
+        """A broker wants to be connected with a neighbour."""
+
         def find() -> Life | None:
             reachable = (
                 self.overlay.passable(caller.name, broker)
@@ -453,6 +458,8 @@ class World:
         self.network.dial(caller, find, broker, latency_s)
 
     def dial_session(self, caller: SimulatedClient, address: Address) -> None:
+        """A client wants to be connected with the broker at this address."""
+
         def find() -> Life | None:
             host = self.hosts.get(name_at(address))
             return host.life if host is not None and not caller.away else None
@@ -545,12 +552,14 @@ class World:
             self.storybook.said(self.clock.now, who, to, parcel)
 
     def decided(self, host: Host, record: Record) -> None:
+        """A module of a broker has decided something; for the storybook and the trace."""
         if self.storybook is not None:
             self.storybook.decided(self.clock.now, host.name, record)
         if self._recording is not None:
             self._recording.decided(host, record)
 
     def sampled(self, host: Host, load: ev.LoadIndices) -> None:
+        """A broker has measured its load; for the trace."""
         if self._recording is not None and host.life is not None:
             self._recording.sampled(host, host.life, load)
 
@@ -564,6 +573,7 @@ class World:
         self.clock.after(self.settings.load_period_s, self._sample)
 
     def parties(self) -> Iterable[Party]:
+        """All clients that there ever were, as the oracle knows them."""
         return self._parties.values()
 
 

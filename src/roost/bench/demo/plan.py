@@ -1,25 +1,29 @@
-"""Who publishes what in the demo, who asks for what, and where all of them are: a workload made by Spark.
+"""Who publishes what in the demo, who asks for what, and where all of them are.
 
 The quotes and the filters are those of the clustered workload of 000 section 5.1 (`pipeline.workload`): of a
 publisher's 20 subscribers one wants every quote, at one broker, and the others a tenth of them, at another.
 Which brokers those are, the demo says: they are neighbours, and the publisher itself is as far from them as
 the tree allows.
+
+The tables of the pipeline are made block by block (`pipeline.workload.blocks`), each by a function of its
+number. Spark would give the blocks to its tasks; these are few, and nobody who wants to see something waits
+for Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+import pyarrow as pa
 from msgspec import Struct
 
 from roost.overlay.topologies import Topology, balanced_tree
 from roost.overlay.trees import rooted
-from roost.pipeline.workload.quotes import ORIGIN
-from roost.pipeline.workload.relocation import relocation_publications, relocation_subscriptions
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from roost.pipeline.workload.blocks import BLOCK, Block, Make, record_batch
+from roost.pipeline.workload.quotes import ORIGIN, QUOTE, Publications, Source
+from roost.pipeline.workload.relocation import Subscriptions, published
+from roost.pipeline.workload.thesis import PLACED
 
 BROKERS = 15
 PUBLISHERS = 8
@@ -57,44 +61,41 @@ class Plan(Struct, frozen=True):
     audiences: Sequence[Sequence[str]]  # the brokers of each publisher's subscribers
 
 
-def plan_of(spark: SparkSession, until_s: float) -> Plan:
+def plan_of(until_s: float) -> Plan:
     """The workload, with so many seconds of quotes."""
     rate_per_min = 60 * RATE_PER_S
-    quotes = relocation_publications(
-        spark,
-        seed=SEED,
-        publishers=PUBLISHERS,
-        rate_per_min=rate_per_min,
-        until_s=until_s,
-        origin="yes",
-        partitions=1,
-    )
-    filters = relocation_subscriptions(
-        spark,
-        seed=SEED,
-        distribution="clustered",
-        spread=SPREAD,
-        brokers=SPREAD,
-        publishers=PUBLISHERS,
-        subscribers_per_publisher=SUBSCRIBERS_PER_PUBLISHER,
-        rate_per_min=rate_per_min,
-        until_s=until_s,
-        partitions=1,
-    )
+    each = published(rate_per_min, until_s)
+    source = Source.of(SEED, PUBLISHERS, bars="")
+    places = tuple(f"B{place}" for place in range(SPREAD))
+    quotes = Publications(source, (rate_per_min,) * PUBLISHERS, origin=True)
+    filters = Subscriptions(source, "clustered", SPREAD, places, SUBSCRIBERS_PER_PUBLISHER, each)
     topology = balanced_tree(BROKERS)
     audiences = audiences_in(topology)[:PUBLISHERS]
     return Plan(
         topology,
-        _publishers(quotes.toArrow().to_pylist(), topology, audiences),
-        [_subscriber(row, audiences) for row in filters.toArrow().to_pylist()],
+        _publishers(
+            list(_rows(quotes, pa.schema([*QUOTE, *ORIGIN]), PUBLISHERS * each)),
+            topology,
+            audiences,
+        ),
+        [
+            _subscriber(row, audiences)
+            for row in _rows(filters, PLACED, PUBLISHERS * SUBSCRIBERS_PER_PUBLISHER)
+        ],
         audiences,
     )
+
+
+def _rows(make: Make, schema: pa.Schema, count: int) -> Iterator[dict[str, Any]]:
+    """The first rows of a table of the pipeline's."""
+    for number in range(-(-count // BLOCK)):
+        batch = record_batch(make(Block(SEED, number)), schema)
+        yield from batch.slice(0, count - number * BLOCK).to_pylist()
 
 
 def _publishers(
     rows: Sequence[dict[str, Any]], topology: Topology, audiences: Sequence[Sequence[str]]
 ) -> list[Publisher]:
-    own = {*ORIGIN.names, "publication"}
     by_name: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: int(row["sequence"])):
         by_name.setdefault(row["publisher"], []).append(row)
@@ -109,7 +110,7 @@ def _publishers(
                 f"class = '{quotes[0]['class']}' and symbol = '{quotes[0]['symbol']}'",
                 # One after the other, not all in the same moment.
                 [row["time"] + number / RATE_PER_S / PUBLISHERS for row in quotes],
-                [{key: row[key] for key in row if key not in own} for row in quotes],
+                [{key: row[key] for key in QUOTE.names} for row in quotes],
             )
         )
     return publishers

@@ -6,6 +6,8 @@
     after     they are there; GRAPE goes on
 
 Brokers are two processes and clients one. This one watches them, and tells whoever shows it what it sees.
+Who is to read the traces may still be starting: the first phase waits for that, which would be measured as
+well.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ LOOK_S = 0.1
 END_S = 15.0
 # Until what happened first (kernels, caches, connections) is over.
 WARM_S = 1.0
+# For whoever is to read the traces.
+JOIN_S_MAX = 60.0
 HISTORY = 120
 
 T = TypeVar("T")
@@ -50,7 +54,9 @@ class Pace(Struct, frozen=True):
     @property
     def longest_s(self) -> float:
         """What the clients need events for."""
-        return WARM_S + 2 * self.steady_s + self.watch_s + self.move_s_max + self.settle_s + END_S
+        steady_s = 2 * self.steady_s
+        play_s = steady_s + self.watch_s + self.move_s_max + self.settle_s
+        return WARM_S + JOIN_S_MAX + play_s + END_S
 
 
 USUAL = Pace(session=100, steady_s=15.0, watch_s=6.0, move_s_max=20.0, settle_s=2.0)
@@ -138,8 +144,8 @@ class Stage:
         """For so long there have to be events."""
         return self._pace.longest_s
 
-    def play(self, plan: Plan, watch: Watch) -> Played:
-        """All phases."""
+    def play(self, plan: Plan, watch: Watch, joined: Callable[[], bool]) -> Played:
+        """All phases; the first begins when everybody has `joined`."""
         scene, pace = self._scene, self._pace
         for child in self._brokers:
             child.answer(Up, ANSWER_S)
@@ -149,6 +155,7 @@ class Stage:
         clients.pipe.send(Begin())
         scene.began = self._pulsed_at = time.time()
         self._watch(watch, WARM_S)
+        self._watch(watch, JOIN_S_MAX, joined)
         self._phase(watch, "before", "off", pace.steady_s)
         self._phase(watch, "watch", "observing", pace.watch_s)
         self._phase(watch, "move", "acting", pace.move_s_max, self._everyone_decided)

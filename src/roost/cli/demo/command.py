@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -69,7 +70,7 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     fast: Annotated[
-        bool, typer.Option("--fast", help="Only the federation, and less of it: 20 seconds.")
+        bool, typer.Option("--fast", help="Only the federation, and less of it: 35 seconds.")
     ] = False,
     out: Annotated[
         Path | None,
@@ -85,7 +86,7 @@ def demo(
 ) -> None:
     """Show what Roost does: match a few quotes, and let a live federation rearrange itself."""
     from roost.cli.demo import faults, live, match, optimisers, pipeline
-    from roost.cli.spark import session_of
+    from roost.cli.demo.joining import Joining
 
     if save is not None:
         match.save_files(save)
@@ -93,19 +94,20 @@ def demo(
         return
     began = time.monotonic()
     console = people() if not json_ else aside()
+    if find_spec("pyspark") is None:  # to be known before anything is shown
+        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
     shown: dict[str, Any]
-    with terminated_in_order(), folder_of(out) as folder:
+    with terminated_in_order(), folder_of(out) as folder, Joining(HURRIED) as spark:
         stage = live.set_up(console, folder / TRACES, fast=fast)
         try:
             if not fast:
                 match.show(console)
+                spark.begin()
                 faults.show(console)
                 optimisers.show(console)
-            live.announce(console, "starting Spark, which makes the workload ...")
-            with session_of(None, HURRIED) as spark:
-                shown = live.show(console, stage, spark, folder / PICTURE, began)
-                if not fast:
-                    pipeline.show(console, spark)
+            shown = live.show(console, stage, spark, folder / PICTURE, began)
+            if not fast:
+                pipeline.show(console, spark.session())
         finally:
             stage.end()
     if not fast:

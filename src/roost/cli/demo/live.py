@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from rich.console import Console
 
     from roost.bench.demo.plan import Plan
     from roost.bench.demo.report import Report
     from roost.bench.demo.run import Played, Stage
+    from roost.cli.demo.joining import Joining
 
 TITLE = "A live federation that rearranges itself"
 
 
 def set_up(console: Console, lake: Path, *, fast: bool) -> Stage:
     """The brokers begin to start; whoever gets them ends them."""
+    announce(console, "starting brokers in the background ...")
+    # Only now, for it takes a moment.
     from roost.bench.demo.plan import BROKERS
     from roost.bench.demo.run import FAST, USUAL, Stage
+    from roost.matching.kernels.jit import is_compiled
     from roost.overlay.topologies import balanced_tree
+    from roost.runtime.warming import warm_up
 
-    announce(console, f"starting {BROKERS} brokers in the background ...")
+    if not is_compiled():  # each process of brokers would compile the same
+        warm_up(partial(announce, console))
     return Stage(balanced_tree(BROKERS), FAST if fast else USUAL, lake)
 
 
@@ -33,20 +39,19 @@ def announce(console: Console, what: str) -> None:
 
 
 def show(
-    console: Console, stage: Stage, spark: SparkSession, picture: Path, began: float
+    console: Console, stage: Stage, spark: Joining, picture: Path, began: float
 ) -> dict[str, Any]:
-    """From the workload to the picture; the facts of it."""
+    """From the first event to the picture; the facts of it."""
     from roost.bench.demo.plan import plan_of
     from roost.bench.demo.report import facts, report_of
     from roost.cli.demo.view import View
 
-    plan = plan_of(spark, stage.longest_s)
-    announce(console, f"Spark has made it, {time.monotonic() - began:.1f} s after the start")
+    plan = plan_of(stage.longest_s)
     show_plan(console, plan)
     with View(console) as view:
-        played = stage.play(plan, view.watch)
+        played = stage.play(plan, view.watch, spark.is_here)
     announce(console, "Spark reads what the brokers recorded ...\n")
-    report = report_of(spark, plan, played)
+    report = report_of(spark.session(), plan, played)
     picture.write_text(picture_of(plan, report, played), "utf-8")
     show_report(console, report, played, picture)
     return {**facts(report, played, plan, time.monotonic() - began), "picture": str(picture)}
@@ -64,13 +69,12 @@ def holds(shown: dict[str, Any]) -> bool:
 
 def show_plan(console: Console, plan: Plan) -> None:
     """Who is where."""
-    quotes = sum(len(publisher.events) for publisher in plan.publishers)
     console.print(f"\n{TITLE}", style="bold")
     console.print(
         f"  {len(plan.topology.brokers)} brokers linked as a tree, on real sockets;"
         f" {len(plan.publishers)} publishers of stock quotes and {len(plan.subscribers)} subscribers.\n"
-        f"  {quotes:,} quotes and the filters are Spark's. Each publisher's subscribers are close to each"
-        " other,\n  and the publisher is at the other end of the tree. GRAPE is to find that out.\n"
+        "  Each publisher's subscribers are close to each other, and the publisher is at the other end of"
+        " the\n  tree. GRAPE is to find that out.\n"
     )
 
 

@@ -23,7 +23,7 @@ SPARKS = "▁▂▃▄▅▆▇█"
 SPARKS_SHOWN = 40
 
 PHASES = {
-    "": "everybody begins",
+    "": "everybody begins; Spark, which will read the traces, is on its way",
     "before": "GRAPE is off: quotes cross the whole tree",
     "watch": "GRAPE observes: it says what it would do, and does nothing",
     "move": "GRAPE acts: publishers move to their subscribers, and publish on",
@@ -38,7 +38,7 @@ class View:
         self._console = console
         self._live: Live | None = None
         self._shown_at = time.monotonic()
-        self._phase = ""
+        self._phase: str | None = None
         self._told: set[tuple[str, bool]] = set()  # moves that have had their line
 
     def __enter__(self) -> Self:

@@ -14,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from roost.broker.story import Storybook
+from roost.cli.decisions import CHANGES, decision_of
+from roost.cli.decisions import show as show_decisions
 from roost.simulation.campaign import Campaign, Outcome
 from roost.simulation.run import Checks
 from roost.simulation.summary import BROKER_COLUMNS, BrokerSummary, Summary
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from roost.cli.sim.run import Result
 
 VIOLATIONS_SHOWN = 10
+MOVES_SHOWN = 10
 BROKERS_SHOWN = 40
 # The first column of what is no table.
 LABEL_WIDTH = 15
@@ -52,10 +55,27 @@ def show_run(console: Console, result: Result) -> None:
     console.print()
     show_brokers(console, result.summary)
     console.print()
+    show_moves(console, result)
     show_checks(console, result.checks, result.unfinished)
     if result.tables:
         console.print("\nTrace", style="bold")
         show_pairs(console, [(table, str(path)) for table, path in result.tables.items()])
+
+
+def show_moves(console: Console, result: Result) -> None:
+    """What its optimisers moved, or would have; the last ones if there are many."""
+    if not result.decisions:
+        return
+    changes = [decision_of(row._asdict()) for row in result.decisions if row.kind in CHANGES]
+    made = sum(decision["acted"] for decision in changes)
+    moves = "1 move" if made == 1 else f"{made:,} moves"
+    console.print(f"Optimisers: {len(result.decisions):,} decisions, {moves}", style="bold")
+    if changes:
+        show_decisions(console, changes, MOVES_SHOWN)
+    if result.tables:
+        where = f"--lake {result.tables['decisions'].parents[2]} --run {result.run}"
+        console.print(f"  all of them: roost decisions {where}", style="dim", soft_wrap=True)
+    console.print()
 
 
 def show_pairs(console: Console, rows: list[tuple[str, str]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -14,17 +14,21 @@ from typing import Any
 
 import msgspec
 
+from roost.broker.commands import Record
 from roost.broker.events import LoadIndices
 from roost.broker.registry import ModuleOrder, make_module
 from roost.broker.story import Storybook
+from roost.cli.decisions import CHANGES
 from roost.cli.sim.report import progress
 from roost.errors import UserError
 from roost.simulation.faults import with_faults
+from roost.simulation.host import Host
 from roost.simulation.run import Checks, check, end_of, run_workload, verdict
 from roost.simulation.summary import Summary, last_loads, summarise
 from roost.simulation.workload_file import Workload, read_workload
 from roost.simulation.world import World
-from roost.traces import About, TraceWriter, read_table
+from roost.traces import About, TraceWriter, decision_row, read_table
+from roost.traces.rows import DecisionRow
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class Result:
     unfinished: tuple[str, ...]
     tables: dict[str, Path]
     storybook: Storybook | None
+    decisions: Sequence[DecisionRow] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -66,7 +71,29 @@ class Result:
             "run": self.run,
             "summary": self.summary.as_dict(),
             "checks": msgspec.to_builtins(self.checks),
+            "moves": [
+                {
+                    "time": row.time,
+                    "broker": row.broker,
+                    "module": row.module,
+                    "kind": row.kind,
+                    "subject": row.subject,
+                    "choice": row.choice,
+                }
+                for row in self.decisions
+                if row.acted and row.kind in CHANGES
+            ],
         }
+
+
+class DecidingWorld(World):
+    """One that remembers what its optimisers decide."""
+
+    decisions: list[DecisionRow]
+
+    def decided(self, host: Host, record: Record) -> None:
+        self.decisions.append(decision_row(self.clock.now, host.name, record.decision))
+        super().decided(host, record)
 
 
 def carry_out(plan: Plan) -> Result:
@@ -84,9 +111,10 @@ def carry_out(plan: Plan) -> Result:
         workload = with_faults(workload, plan.faults, plan.seed, until)
     storybook = Storybook() if plan.stories else None
     with traced(plan, workload, until) as trace:
-        world = World(
+        world = DecidingWorld(
             workload.settings, workload.statements, seed=plan.seed, trace=trace, storybook=storybook
         )
+        world.decisions = []
         began = time.perf_counter()
         checks, loads, reasons = judged(world, workload, until, plan)
         wall_s = time.perf_counter() - began
@@ -99,7 +127,9 @@ def carry_out(plan: Plan) -> Result:
         loads=loads,
         trace=read_table(tables["loads"]) if tables else None,
     )
-    return Result(plan.run, summary, checks, tuple(reasons), tables, storybook)
+    return Result(
+        plan.run, summary, checks, tuple(reasons), tables, storybook, tuple(world.decisions)
+    )
 
 
 @contextmanager

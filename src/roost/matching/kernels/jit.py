@@ -33,6 +33,11 @@ def _fingerprint() -> str:
 _DIRECTORY = Path(__file__).parent / "__pycache__" / f"kernels-{_fingerprint()}"
 
 
+def is_compiled() -> bool:
+    """Whether machine code of these kernels is on disk, in their own directory."""
+    return any(_DIRECTORY.rglob("*.nbi"))
+
+
 def kernel(function: _Function) -> _Function:
     """Compile on first use, without the interpreter lock, and keep the code on disk.
 

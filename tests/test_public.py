@@ -1,0 +1,144 @@
+"""What applications import is documented, and refuses arguments of a wrong type by their names.
+
+Found by introspection, so that nothing is left out. Clients have tests/client/test_arguments.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+import roost
+import roost.client
+from roost.errors import UserError
+from roost.language import Event, Filter, Predicate, Subscription, parse_filter
+from roost.matching import Index, Naive, OverlapIndex, Poset
+
+PACKAGES = ("client", "language", "matching", "testing", "pipeline")
+FILTER = parse_filter("n > 0")
+# What arguments may be that have to be given.
+FINE: dict[str, Any] = {
+    "a": FILTER,
+    "b": FILTER,
+    "id_": 1,
+    "interest": FILTER,
+    "ids": [2],
+    "predicates": [("n", ">", [1])],
+    "url": "memory://",
+    "filter_": "n > 0",
+    "handle": "queue",
+}
+# Asked of values that have been looked at, for each of many: it looks at none itself.
+TRUSTING = {"kind_of"}
+
+
+def exported(package: str) -> Iterator[tuple[str, Any]]:
+    module = import_module(f"roost.{package}")
+    for name in module.__all__:
+        yield name, getattr(module, name)
+
+
+def methods_of(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name, member in inspect.getmembers(kind):
+        function = member.fget if isinstance(member, property) else member
+        if name.startswith("_") or not (inspect.isfunction(function) or inspect.ismethod(function)):
+            continue
+        if function.__module__.startswith("roost"):
+            yield name, function
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_everything_public_is_documented(package: str) -> None:
+    lacking = []
+    for name, thing in exported(package):
+        if inspect.isclass(thing):
+            members = [("", thing), *((f".{n}", method) for n, method in methods_of(thing))]
+            lacking += [f"{name}{n}" for n, member in members if not inspect.getdoc(member)]
+        elif inspect.isfunction(thing) and not inspect.getdoc(thing):
+            lacking.append(name)
+    assert lacking == []
+
+
+def test_the_short_names_are_those_of_the_packages() -> None:
+    for name in dir(roost):
+        if not name.startswith("_") and inspect.isclass(getattr(roost, name)):
+            assert inspect.getdoc(getattr(roost, name)), name
+
+
+# --- arguments --------------------------------------------------------------------------------------
+
+
+def calls_of(function: Callable[..., Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each argument by its name, and a call in which it is of a type that nobody expects."""
+    parameters = inspect.signature(function).parameters
+    needed = {n: FINE[n] for n, p in parameters.items() if p.default is p.empty and n in FINE}
+    for name, parameter in parameters.items():
+        if parameter.kind is not parameter.VAR_KEYWORD:  # these are somebody else's
+            yield name, {**needed, name: object()}
+
+
+def refusal(function: Callable[..., Any], arguments: dict[str, Any]) -> Exception:
+    async def called() -> None:
+        answer = function(**arguments)
+        if isinstance(answer, AbstractAsyncContextManager):
+            async with answer:
+                pass
+        elif inspect.isawaitable(answer):
+            await answer
+        elif inspect.isgenerator(answer):
+            list(answer)
+
+    with pytest.raises((TypeError, ValueError, UserError)) as caught:
+        asyncio.run(called())
+    return caught.value
+
+
+def check(function: Callable[..., Any], says: dict[str, str] | None = None) -> int:
+    """That it refuses each argument, and names it; `says` has those that are called otherwise in words."""
+    count = 0
+    for name, arguments in calls_of(function):
+        word = (says or {}).get(name, name.rstrip("_"))
+        error = refusal(function, arguments)
+        assert word in str(error), f"{function.__qualname__}({name}): {error}"
+        count += 1
+    return count
+
+
+def test_functions_of_the_language() -> None:
+    says = {"a": "interest", "b": "interest", "x": "interest"}
+    functions = [thing for _, thing in exported("language") if inspect.isfunction(thing)]
+    assert sum(check(f, says) for f in functions if f.__name__ not in TRUSTING) > 10
+
+
+def test_queues_of_the_client() -> None:
+    for function in (roost.client.open_queue, roost.client.poll, roost.client.close_queue):
+        assert check(function) >= 1
+
+
+@pytest.mark.parametrize("kind", [Index, Naive, OverlapIndex, Poset])
+def test_methods_of_matchers(kind: Any) -> None:
+    checked = 0
+    for name, _ in methods_of(kind):
+        matcher = kind()
+        method = inspect.getattr_static(matcher, name)
+        if not isinstance(method, property):
+            checked += check(getattr(matcher, name), {"id_": "id", "ids": "id"})
+    assert checked >= 4
+
+
+def test_what_the_language_is_made_of() -> None:
+    kinds: dict[Any, str] = {Event: "attributes", Filter: "predicates", Subscription: "filters"}
+    for kind, argument in kinds.items():
+        for wrong in (object(), [object()], None):
+            with pytest.raises((TypeError, ValueError), match=argument[:-1]):
+                kind(wrong)
+    with pytest.raises((TypeError, ValueError), match="attribute"):
+        Predicate(object(), next(iter(FILTER.predicates)).operator, 1)  # type: ignore[arg-type]
+    for method in (FILTER.matches,):
+        assert check(method) == 1
