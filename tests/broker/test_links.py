@@ -15,6 +15,7 @@ from roost.broker.messages import (
     CONTROL,
     DATA,
     PROTOCOL_VERSION,
+    PROTOCOL_VERSION_MIN,
     Ack,
     Advertise,
     Attach,
@@ -103,6 +104,27 @@ def test_refusals_say_why(greeting: Any, reason: str) -> None:
     # What comes after that is not heard.
     assert machine.handle(ev.Received(7, (hello("B2"),)), 0.0) == []
     assert not machine.links["B2"].greeted
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "protocol version 2; B2 speaks 1",
+        "frame at byte 8 of the stream: LinkHello: expected at most 6 items, got 15",
+        # With sixteen items its array has a longer head, in which the broker before finds no kind.
+        "frame at byte 8 of the stream: parcel: expected `array` of at most length 6, got 15",
+    ],
+)
+def test_whoever_can_not_read_the_greeting_gets_an_older_one(reason: str) -> None:
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=True), 0.0)
+    machine.handle(ev.LinkOpened("B2", 7), 0.0)
+    machine.handle(ev.Received(7, (AttachRefused(reason),)), 0.0)
+    (greeting,) = machine.handle(ev.LinkOpened("B2", 8), 1.0)
+    assert isinstance(greeting, do.Send)
+    assert isinstance(greeting.parcel, LinkHello)
+    assert greeting.parcel.version == PROTOCOL_VERSION_MIN
+    assert greeting.parcel.address == greeting.parcel.life == ""
 
 
 def test_nobody_is_greeted_on_a_connection_that_came_too_late() -> None:
