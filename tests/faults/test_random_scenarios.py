@@ -73,9 +73,9 @@ def test_scenarios_reach_the_corners(monkeypatch: pytest.MonkeyPatch) -> None:
     def counted(kind: type, name: str) -> None:
         original = getattr(kind, name)
 
-        def count(self: object, *arguments: object) -> object:
+        def count(self: object, *arguments: object, **named: object) -> object:
             reached[kind, name] += 1
-            return original(self, *arguments)
+            return original(self, *arguments, **named)
 
         monkeypatch.setattr(kind, name, count)
 
