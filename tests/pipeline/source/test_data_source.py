@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -142,3 +144,34 @@ def test_a_table_is_published(
 def test_bad_options_are_said(source: SparkSession, options: dict[str, str], message: str) -> None:
     with pytest.raises(PySparkException, match=message):
         source.read.format("roost").options(**options).load().collect()
+
+
+# What Spark asks of a reader with `Trigger.AvailableNow`; then it kills the process.
+AVAILABLE_NOW = """
+import os, sys
+from roost.pipeline.source.options import reading
+from roost.pipeline.source.reader import StreamReader
+from pyspark.sql.types import LongType, StructField, StructType
+
+options = reading({"url": sys.argv[1], "name": "killed", "subscription": "k present"})
+reader = StreamReader(options, StructType([StructField("k", LongType())]))
+reader.prepareForTriggerAvailableNow()
+start, end = None, reader.initialOffset()
+while start != end:
+    start, end = end, reader.latestOffset(end, reader.getDefaultReadLimit())
+    reader.partitions(start, end)
+os._exit(0)
+"""
+
+
+def test_the_last_batch_is_acknowledged_when_the_reader_is_killed(
+    broker: LiveBroker, client: SyncClient
+) -> None:
+    """Spark kills the process of a reader as soon as that has said that there is nothing more."""
+    subscribed(client, "k present", "killed")
+    for n in range(20):
+        client.publish({"k": n})
+    client.flush()
+    assert broker.waiting("killed") == 20
+    subprocess.run([sys.executable, "-c", AVAILABLE_NOW, broker.url], check=True, timeout=60)
+    broker.wait_until_waiting("killed", 0)

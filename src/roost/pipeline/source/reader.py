@@ -80,6 +80,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._feed.pull_waiting(most, self._available_since):
                 self._target = self._feed.last() or begin
         latest = self._feed.latest(begin, most, self._target)
+        if self._target is not None and latest.place == begin.place:
+            # That was all. Spark ends this process next, and does not wait for what it has still to say:
+            # the acknowledgements of the last batch are said now.
+            self._feed.close()
         return latest.as_dict()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
