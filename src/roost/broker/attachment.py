@@ -95,6 +95,7 @@ class Attachment:
         "names",
         "number",
         "outstanding",
+        "quiet_until",
         "refused_transiently",
         "session",
         "speaks",
@@ -118,6 +119,8 @@ class Attachment:
         self.begun = False  # the broker knows the session
         self.spoken = False  # a broker has heard of us: to begin is to say it again
         self.acks_timed = False
+        # Deliveries below this number are only noted: see `Client.take`, which asks for nothing else.
+        self.quiet_until = 0
         self.outstanding: deque[int] = deque()  # deliveries that the application is not done with
         self.deliveries: Deliveries = "handed"
         self.last: tuple[Delivery, int] | None = None  # the last delivery, and its number
@@ -137,6 +140,7 @@ class Attachment:
 
     def new_channel(self) -> None:
         self.channel = Channel(("client", self._client.config.client), None)
+        self.quiet_until = 0
         self.outstanding.clear()
 
     # --- connections --------------------------------------------------------------------------------
@@ -147,6 +151,7 @@ class Attachment:
 
     def opened(self, connection: int) -> None:
         self.connection = connection
+        self.quiet_until = 0
         self.state = "greeting"
         self.greet()
 
@@ -221,6 +226,22 @@ class Attachment:
         # Once a timer runs, only the bound can make it more urgent.
         if not self.acks_timed or self._unreported() >= client.config.ack_every:
             self.owe_ack()
+        self._be_quiet()
+
+    def _be_quiet(self) -> None:
+        """Work out how far deliveries need no more than to be noted: nothing is due but by the timer."""
+        config = self._client.config
+        if self.acks_timed and not config.waits_for_application:
+            control, data = self.channel.lanes
+            self.quiet_until = (
+                data.reported + config.ack_every - control.received + control.reported
+            )
+
+    def timed(self) -> None:
+        """The time is over that acknowledgements may wait."""
+        self.acks_timed = False
+        self.quiet_until = 0
+        self.send_ack()
 
     def _greeting_or_ack(self, parcel: Parcel) -> None:
         if isinstance(parcel, Ack):

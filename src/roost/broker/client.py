@@ -344,8 +344,7 @@ class Client:
             if str(attachment.number) != number:
                 continue
             if kind == "acks":
-                attachment.acks_timed = False
-                attachment.send_ack()
+                attachment.timed()
             elif attachment.state == "waiting":
                 attachment.dial()
 
@@ -448,26 +447,27 @@ class Client:
         `handle` it. The two ways end in the same state.
         """
         home = self.home
-        control, lane = home.channel.lanes
+        number = frame.sequence
+        lane = home.channel.data
         if (
-            connection != home.connection
-            or frame.sequence != lane.received + 1
-            or not home.acks_timed
-            or self.config.waits_for_application
-            or frame.sequence - lane.reported + control.received - control.reported
-            >= self.config.ack_every
+            number >= home.quiet_until
+            or number != lane.received + 1
+            or connection != home.connection
             or self._leaving
         ):
             return None
         delivery = frame.message
-        if type(delivery) is not Delivery or len(delivery.subscriptions) != 1:
+        if type(delivery) is not Delivery:
+            return None
+        subscriptions = delivery.subscriptions
+        if len(subscriptions) != 1:
             return None
         publication = delivery.publication
         publisher, sequence = publication.publisher, publication.sequence
-        names = home.names.get(delivery.subscriptions[0])
+        names = home.names.get(subscriptions[0])
         if names is None or sequence <= self._seen.get(publisher, 0):
             return None
-        lane.received = frame.sequence
+        lane.received = number
         self._seen[publisher] = sequence
         return names
 

@@ -71,7 +71,16 @@ class Hop:
 class Peer(Hop):
     """A hop at the other end of a connection that comes and goes, and of a channel that stays."""
 
-    __slots__ = ("channel", "congested", "connection", "fetching", "open", "released", "version")
+    __slots__ = (
+        "channel",
+        "congested",
+        "connection",
+        "dropped",
+        "fetching",
+        "open",
+        "released",
+        "version",
+    )
 
     channel: Channel
 
@@ -81,6 +90,7 @@ class Peer(Hop):
         # Of `flow`: whether data goes out as it comes; if not, the last number that went out, and
         # whether that is because the peer does not read.
         self.open = False
+        self.dropped = 0  # deliveries that were not kept, and that it has not been told of
         self.released = 0
         self.congested = False
         self.fetching = False  # what waits for it in the store only has been asked for
@@ -216,7 +226,6 @@ class Session(Peer):
         "barred",
         "client",
         "departure",
-        "dropped",
         "durable",
         "ended",
         "ending",

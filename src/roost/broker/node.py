@@ -248,7 +248,7 @@ class Node:
     def take_ack(self, connection: int, ack: Ack) -> bool:
         """The short way for a client's acknowledgement; False: it was not that simple, `handle` it."""
         peer = self.peers.on.get(connection)
-        if peer is None or peer.is_link or self.work.journal is not None:
+        if not isinstance(peer, Session) or self.work.journal is not None:
             return False
         data = peer.channel.data
         if ack.control > peer.channel.control.acked or ack.data > data.sent:
@@ -263,7 +263,7 @@ class Node:
         """
         peer = self.peers.on.get(connection)
         message = frame.message
-        if peer is None or not peer.is_link or type(message) is not Publication:
+        if not isinstance(peer, Link) or type(message) is not Publication:
             return None
         lane = peer.channel.data
         number = frame.sequence
@@ -280,7 +280,7 @@ class Node:
         commands: list[Command] = []
         work.commands = commands  # what `begin` would do; this way is for speed
         work.now = now
-        self._from_link(peer, message, frame.hops)  # type: ignore[arg-type]
+        self._from_link(peer, message, frame.hops)
         return commands
 
     # --- timers, and the beginning --------------------------------------------------------------------

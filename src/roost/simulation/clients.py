@@ -36,17 +36,14 @@ class SimulatedClient:
     """A client and its application. What it can reach is the world's to say."""
 
     __slots__ = (
-        "_arrived",
         "_asked",
         "_durable",
         "_generation",
         "_questions",
         "_quotes",
         "_rate_per_s",
-        "_take",
         "_timer_count",
         "_timers",
-        "_took",
         "away",
         "dead",
         "gone",
@@ -62,8 +59,6 @@ class SimulatedClient:
         self.world = world
         self.name = name
         self.party = party  # what the oracle knows of it
-        self._arrived = world.oracle.arrived
-        self._took = world.delays.fresh.append
         self._durable = bool(process)
         self.machine = Client(
             ClientConfig(
@@ -75,7 +70,6 @@ class SimulatedClient:
                 waits_for_application=self._durable,
             )
         )
-        self._take = self.machine.take
         self.permission: Permission | None = None  # None: nobody asks
         self.away = False  # its network is gone; the application goes on
         self.gone = False  # it has left for good
@@ -140,14 +134,16 @@ class SimulatedClient:
 
     def deliver(self, connection: int, frame: Frame, time: float) -> None:
         """A delivery that arrives at `time`, of which this moment is not the first."""
-        names = self._take(connection, frame)
+        names = self.machine.take(connection, frame)
         if names is None:
             self.handle(Received(connection, (frame,)), time)
             return
         delivery: Any = frame.message
         publication = delivery.publication
-        self._arrived(self.party, publication, names, time)
-        self._took(time - publication.published_at)
+        # What all clients have in common is in the processor's cache, so methods of it are not kept here.
+        world = self.world
+        world.oracle.arrived(self.party, publication, names, time)
+        world.delays.fresh.append(time - publication.published_at)
 
     def handle(self, event: Happening, time: float | None = None) -> None:
         """Something happens. `time`: when, of deliveries, if not just now."""

@@ -55,20 +55,26 @@ class Pipe:
 
 
 class Connection:
-    """A connection of two actors. `ends[0]` dialled."""
+    """A connection of two actors."""
 
-    __slots__ = ("ends", "extra_s", "id", "latency_s", "open", "pipes")
+    __slots__ = ("back", "called", "caller", "extra_s", "forth", "id", "latency_s", "open")
 
-    def __init__(self, id_: int, ends: tuple[Actor, Actor], latency_s: float) -> None:
+    def __init__(self, id_: int, caller: Actor, called: Actor, latency_s: float) -> None:
         self.id = id_
-        self.ends = ends
+        self.caller = caller
+        self.called = called
         self.latency_s = latency_s
         self.extra_s = 0.0  # while a spike of delay lasts
         self.open = True
-        self.pipes = (Pipe(self, ends[1]), Pipe(self, ends[0]))  # from each end
+        self.forth = Pipe(self, called)
+        self.back = Pipe(self, caller)
+
+    @property
+    def ends(self) -> tuple[Actor, Actor]:
+        return self.caller, self.called
 
     def pipe_from(self, end: Actor) -> Pipe:
-        return self.pipes[0] if self.ends[0] is end else self.pipes[1]
+        return self.forth if self.caller is end else self.back
 
 
 class Network:
@@ -112,7 +118,7 @@ class Network:
             self.clock.after(REFUSAL_S, caller.notice, refusal)
             return
         self._ids += 1
-        connection = Connection(self._ids, (caller, called), latency_s)
+        connection = Connection(self._ids, caller, called, latency_s)
         connection.extra_s = self._extra_s.get(frozenset((caller.name, called.name)), 0.0)
         self.connections[connection.id] = connection
         called.notice(ConnectionAccepted(connection.id))
@@ -125,7 +131,7 @@ class Network:
         connection = self.connections.get(connection_id)
         if connection is None:
             return
-        pipe = connection.pipes[0] if connection.ends[0] is sender else connection.pipes[1]
+        pipe = connection.forth if connection.caller is sender else connection.back
         arrival = departure + connection.latency_s + connection.extra_s
         if type(parcel) is Frame and parcel.priority == DATA:
             # Data never overtakes: control may go ahead where messages queue, not on the wire.
@@ -165,7 +171,7 @@ class Network:
                 lost += 1
             else:
                 # Deliveries are for clients, and clients dial.
-                connection.ends[0].deliver(id_, frame, time)  # type: ignore[attr-defined]
+                connection.caller.deliver(id_, frame, time)  # type: ignore[attr-defined]
         self.lost += lost
         self.arrived += len(frames) - lost
 
@@ -216,4 +222,4 @@ class Network:
     def of(self, *names: str) -> list[Connection]:
         """The connections of an actor, or between two."""
         wanted = set(names)
-        return [c for c in self.connections.values() if wanted <= {c.ends[0].name, c.ends[1].name}]
+        return [c for c in self.connections.values() if wanted <= {c.caller.name, c.called.name}]

@@ -94,7 +94,7 @@ class Party:
         # Of one whose session was taken over: what may come again, and how far the last process was.
         # (None: anything, as nobody is left who remembers)
         self.again: frozenset[tuple[str, int]] | None = frozenset()
-        self.before: dict[str, int] = {}
+        self.before: dict[str, int] | None = None
 
 
 class Pending:
@@ -214,7 +214,7 @@ class Oracle:
             self._out_of_place(party, publication, pending, now)
             return
         last[publisher] = sequence
-        if party.before and sequence <= party.before.get(publisher, 0):
+        if party.before is not None and sequence <= party.before.get(publisher, 0):
             self._comes_again(party, publication, now)
         missing = NOTHING if pending is None else pending.missing or pending.open()
         wishes = party.wishes
@@ -267,7 +267,8 @@ class Oracle:
         must = list(must)
         again = [(p.publisher, p.sequence) for p in (*must, *(may or ()))]
         party.again = None if may is None else frozenset(again)
-        party.before = {p: max(n, party.before.get(p, 0)) for p, n in party.last.items()}
+        before = party.before or {}
+        party.before = {p: max(n, before.get(p, 0)) for p, n in party.last.items()}
         if may is None:
             party.last.clear()
         for publisher, sequence in again:

@@ -331,7 +331,7 @@ class World:
             if name in party.offers and not covers(s.filter, advertisement):
                 self.oracle.unadvertised(party, name)
         for connection in self.network.of(s.client):
-            connection.ends[1].notice(ev.Identified(connection.id, permission))
+            connection.called.notice(ev.Identified(connection.id, permission))
 
     def _unsubscribe(self, s: st.Unsubscribe) -> None:
         client = self.clients[s.subscriber]
