@@ -27,7 +27,7 @@ around it is a sum.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache, reduce
 from operator import or_
 from typing import Any, Final
@@ -137,18 +137,18 @@ def size_of(parcel: Parcel) -> int:
     return len(encode(parcel))
 
 
-def delivery_sizes(publication: Publication, frames: Sequence[tuple[int, Frame]]) -> list[int]:
+def delivery_sizes(publication: Publication, frames: Iterable[tuple[int, Frame]]) -> list[int]:
     """The same for the frames of one `Deliver`: what they have in common is measured once."""
-    usual = len(publication.encoded or publication_bytes(publication)) + _HEAD_SIZE
-    many_hops = frames[0][1].hops > _FIXINT_MAX  # which they have all come
+    body = len(publication.encoded or publication_bytes(publication))
+    usual = body + _HEAD_SIZE
     sizes = []
     for _, frame in frames:
         ids = frame.message.subscriptions  # type: ignore[attr-defined]  # they are deliveries
-        if len(ids) == 1 and len(id_ := ids[0]) <= _FIXSTR_MAX and id_.isascii():
-            size = usual + len(id_) + 2
+        if len(ids) == 1 and len(ids[0]) <= _FIXSTR_MAX and ids[0].isascii():
+            size = usual + len(ids[0]) + 2
         else:
             size = usual + _ids_size(ids)
-        if many_hops or frame.sequence > _UINT32_MAX:
+        if frame.sequence > _UINT32_MAX or frame.hops > _FIXINT_MAX:
             size += _head_size(frame.sequence, frame.hops) - _HEAD_SIZE
         sizes.append(size)
     return sizes
