@@ -52,6 +52,7 @@ ENTRY_POINTS = {
     "roost.experiments.partition.cell",
     "roost.experiments.relocation.cell",
     "roost.pipeline.worker_daemon",
+    "roost.runtime.nursery_process",  # what `roost up` forks brokers from
 }
 
 LINES_MAX = 700

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,7 @@ import pytest
 from msgspec.structs import replace
 
 from roost.errors import UserError
-from roost.runtime import broker_process, federation, processes
+from roost.runtime import federation, processes
 from roost.runtime.config import read_config
 from roost.runtime.federation import RECORD, Federation, end, read, start
 from roost.runtime.processes import Process
@@ -40,7 +41,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
             started.append(processes.start([sys.executable, "-c", code], log))
             return started[-1]
 
-        monkeypatch.setattr(broker_process, "start", start_code)
+        monkeypatch.setattr(federation, "starting", lambda _: nullcontext(start_code))
         if linked:
             monkeypatch.setattr(federation, "_wait_until_linked", lambda *_: None)
 

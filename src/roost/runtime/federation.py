@@ -33,9 +33,10 @@ import msgspec
 from msgspec import Struct
 
 from roost.errors import UserError
-from roost.runtime import broker_process, processes
+from roost.runtime import processes
 from roost.runtime.admin_client import AdminError, ask_all
 from roost.runtime.broker_process import Tables, write_settings
+from roost.runtime.nursery import starting
 from roost.runtime.processes import Ending, Process
 
 DEFAULT_STATE = Path(".roost")
@@ -43,7 +44,7 @@ RECORD = "federation.json"
 # Says that a folder is ours, and keeps what is in it out of somebody's repository.
 MARK, MARK_TEXT = ".gitignore", "# A folder of `roost up`.\n*\n"
 HOST = "127.0.0.1"
-# Each is a process of 160 megabytes and more.
+# Each is a process, of twelve megabytes of its own and what comes with its clients.
 BROKERS_MAX = 256
 PORT_MIN, PORT_MAX = 10_000, 65_535
 # Brokers start at the same time, a second of a processor each.
@@ -314,15 +315,16 @@ def _started(
 ) -> Federation:
     """With a process for each, remembered as soon as it is there."""
     members = list(federation.members)
-    for number, member in enumerate(members):
-        if names is not None and member.name not in names:
-            continue
-        config, log = (state.absolute() / file for file in (member.config, member.log))
-        log.unlink(missing_ok=True)
-        process = broker_process.start(config, log)
-        members[number] = msgspec.structs.replace(member, process=process)
-        federation = msgspec.structs.replace(federation, members=tuple(members))
-        write_record(state, federation)
+    wanted = [n for n, member in enumerate(members) if names is None or member.name in names]
+    with starting(len(wanted)) as start_one:
+        for number in wanted:
+            member = members[number]
+            config, log = (state.absolute() / file for file in (member.config, member.log))
+            log.unlink(missing_ok=True)
+            process = start_one(config, log)
+            members[number] = msgspec.structs.replace(member, process=process)
+            federation = msgspec.structs.replace(federation, members=tuple(members))
+            write_record(state, federation)
     return federation
 
 

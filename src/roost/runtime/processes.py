@@ -50,8 +50,13 @@ def start(
     # Not `subprocess`, which takes it for an error to forget a process that runs.
     variables = os.environ if environment is None else environment
     pid = os.posix_spawn(command[0], list(command), variables, file_actions=actions, setsid=True)
+    return known(pid)
+
+
+def known(pid: int) -> Process:
+    """Which one it is that has this number now: a child that nobody has waited for, so that it is visible."""
     seen = _seen(pid)
-    assert seen is not None  # a child stays visible until it was waited for
+    assert seen is not None
     return Process(pid, seen[1], _boot())
 
 
