@@ -181,6 +181,44 @@ async def test_batches() -> None:
         assert await subscription.batch() == []
 
 
+@both_kinds
+@in_loop
+async def test_many_are_published_in_order(kind: Kind) -> None:
+    """More than a turn of them, and more than may be on their way, between others."""
+    many = [{"n": n, "even": n % 2 == 0} if n % 3 else {"n": n} for n in range(3, 1_500)]
+    async with broker(kind) as (url, _), connect(url, pending_max=100) as client:
+        subscription = client.subscribe("n present")
+        await subscription.ready()
+        await client.publish({"n": 2})
+        assert await client.publish_many(many) == 1_497
+        assert await client.publish_many(iter([])) == 0
+        assert (await client.publish({"n": 1_500})).endswith(":1499")
+        await client.flush()
+        got: list[int] = []
+        async for events in subscription.batches(100):
+            assert len(events) <= 100
+            got += [int(event["n"]) for event in events]
+            if got[-1] == 1_500:
+                break
+        assert got == list(range(2, 1_501))
+
+
+@in_loop
+async def test_of_many_either_all_or_none() -> None:
+    async with connect("memory://many") as client:
+        async with client.subscribe("a present") as subscription:
+            with pytest.raises(LanguageError, match="null is not a value"):
+                await client.publish_many([{"a": 1}, {"a": None}])  # type: ignore[dict-item]
+            with pytest.raises(TypeError, match="events"):
+                await client.publish_many(3)  # type: ignore[arg-type]
+            await client.publish({"a": 2})
+            assert (await subscription.get(DEADLINE_S))["a"] == 2
+        batches = subscription.batches()
+        assert [events async for events in batches] == []
+    with pytest.raises(Closed):
+        await client.publish_many([{"a": 1}])
+
+
 @in_loop
 async def test_closing_a_subscription() -> None:
     async with connect("memory://") as client:

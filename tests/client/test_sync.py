@@ -72,6 +72,24 @@ def test_publishing_and_reading(server: BrokerServer) -> None:
     assert client.state == "closed"
 
 
+def test_many_at_a_time(server: BrokerServer) -> None:
+    with connect_sync(url_of(server)) as client:
+        subscription = client.subscribe("n >= 0")
+        subscription.ready()
+        with pytest.raises(LanguageError):
+            client.publish_many([{"n": 1}, {"n": None}])  # type: ignore[dict-item]
+        client.publish({"n": 0})
+        assert client.publish_many({"n": n} for n in range(1, 1_001)) == 1_000
+        client.flush()
+        got: list[object] = []
+        for events in subscription.batches(100):
+            assert len(events) <= 100
+            got += [event["n"] for event in events]
+            if len(got) == 1_001:
+                break
+        assert got == list(range(1_001))
+
+
 def test_clients_of_a_process_meet_in_memory() -> None:
     with connect_sync("memory://x") as one, connect_sync("memory://x") as two:
         subscription = one.subscribe("n > 0")

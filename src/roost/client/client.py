@@ -13,7 +13,7 @@ import asyncio
 import logging
 import secrets
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, overload
 
@@ -27,6 +27,7 @@ from roost.client.arguments import (
     advertisement_of,
     check_choice,
     check_flag,
+    check_kind,
     check_seconds,
     check_text,
     check_whole,
@@ -284,6 +285,19 @@ class Client:
         >>> asyncio.run(main())
         """
         return await self._publish(self._outgoing.check(attributes, payload, content_type, headers))
+
+    async def publish_many(self, events: Iterable[Mapping[str, Value]]) -> int:
+        """Publish events, in this order, which is quicker than one at a time; how many there were.
+
+        All of them are looked at first: LanguageError if one can't be published, and then none is. Refused
+        if an earlier event was refused: what is left of these is not published then.
+        """
+        check_kind("events", events, (Iterable,), "events, each as for publish")
+        checked = [self._outgoing.check(event, b"", "", None) for event in events]
+        self._live()
+        assert self._publishing is not None
+        await self._publishing.publish_many(checked)
+        return len(checked)
 
     async def _publish(self, checked: Checked) -> str:
         self._live()

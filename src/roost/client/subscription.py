@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from roost.client.arguments import check_flag, check_seconds, check_whole
@@ -103,6 +103,15 @@ class Subscription:
         while inbox.items and len(events) < most and type(inbox.items[0]) is not Missing:
             events.append(self._event(inbox.pop()))
         return events
+
+    def batches(self, most: int = 1_000) -> AsyncIterator[Sequence[ReceivedEvent]]:
+        """All events, at most so many at a time: `async for events in subscription.batches()`."""
+        check_whole("most", most, 1)
+        return self._batches(most)
+
+    async def _batches(self, most: int) -> AsyncIterator[Sequence[ReceivedEvent]]:
+        while events := await self.batch(most):
+            yield events
 
     def _event(self, item: Any) -> ReceivedEvent:
         return ReceivedEvent(item)

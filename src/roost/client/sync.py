@@ -134,6 +134,11 @@ class SyncSubscription:
                 self._events.extend(map(SyncEvent, received))
             return [self._events.popleft() for _ in range(min(most, len(self._events)))]
 
+    def batches(self, most: int = BATCH_MAX) -> Iterator[list[SyncEvent]]:
+        """All events, at most so many at a time; see `Subscription.batches`."""
+        check_whole("most", most, 1)
+        return iter(lambda: self.batch(most), [])
+
     def ack(self, events: Iterable[SyncEvent]) -> None:
         """Of a durable subscription: we are done with all of these. One call, however many."""
         check_kind("events", events, (Iterable,), "events of the subscription")
@@ -456,6 +461,15 @@ class SyncClient:
         checked = self._client._outgoing.check(attributes, payload, content_type, headers)
         number = self._feed.put(checked, self._live().loop)
         return f"{self.name}:{number}"
+
+    def publish_many(self, events: Iterable[Mapping[str, Value]]) -> int:
+        """Publish events, in this order, or none if one can't be; see `Client.publish_many`."""
+        check_kind("events", events, (Iterable,), "events, each as for publish")
+        checked = [self._client._outgoing.check(event, b"", "", None) for event in events]
+        loop = self._live().loop
+        for each in checked:
+            self._feed.put(each, loop)
+        return len(checked)
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Until the broker has acknowledged everything; see `Client.flush`."""
