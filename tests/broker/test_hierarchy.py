@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from roost.broker import events as ev
 from roost.broker.messages import Publication, Subscribe, Unsubscribe
 from tests.broker.kit import Edge, Federation
 
@@ -201,3 +202,29 @@ def test_in_the_tree_an_event_goes_only_where_it_is_wanted() -> None:
     assert published(federation, "p") == []
     subscriber(federation, "s", "6")
     assert published(federation, "p") == [("8", "7"), ("7", "3"), ("3", "6")]
+
+
+def test_ranks_of_both_ends_have_to_fit() -> None:
+    """Whoever forgot to say who is above whom would have subscriptions go nowhere: there is no such link."""
+    federation = Federation(("1", "2"), peers=PEERS, routing="cluster")
+    federation.settle()
+    assert federation.brokers["1"].links["2"].greeted
+    assert [federation.brokers[name].links[other].rank for name, other in ("12", "21")] == [
+        "super",
+        "sub",
+    ]
+    federation.handle("1", ev.NeighboursConfigured({"2": True}, {"2": "peer"}))
+    federation.advance(60.0)
+    assert not federation.brokers["1"].links["2"].greeted
+    assert not federation.brokers["2"].links["1"].greeted
+    reports = [(who, r) for who, r in federation.reports if r.what == "ranks do not fit"]
+    assert {who for who, _ in reports} == {"2"}
+    assert reports[0][1].detail == (
+        "2 takes 1 for its sub, and 1 takes 2 for its peer; expected super there, or peer here"
+    )
+    federation.handle("2", ev.NeighboursConfigured({"1": False}, {"1": "peer"}))
+    federation.advance(60.0)
+    assert federation.brokers["1"].links["2"].greeted
+    subscriber(federation, "S", "2")
+    publisher(federation, "P", "1")
+    assert published(federation, "P") == [("1", "2")]

@@ -42,7 +42,7 @@ from roost.broker.messages import (
     Note,
     Publication,
 )
-from roost.broker.names import Address, Rank
+from roost.broker.names import FACING, Address, Rank
 from roost.broker.pausing import Pausing
 from roost.broker.peers import Peers
 from roost.broker.permissions import NOBODY
@@ -285,6 +285,7 @@ class Links:
             data_received_before=link.before.data_received,
             data_acked=data.acked,
             address=self._identity.address,
+            rank=link.rank,
         )
 
     def greet(self, connection: int, hello: LinkHello) -> None:
@@ -346,6 +347,13 @@ class Links:
             # Another has come in its place, and it is still there.
             objection = f"there are two brokers called {link.name}; expected one of each name"
             self._work.command(Report("error", "two brokers of one name", link.name, objection))
+            raise RemoteProtocolError(objection)
+        if hello.rank and link.rank and hello.rank != FACING[link.rank]:
+            objection = (
+                f"{here} takes {link.name} for its {link.rank}, and {link.name} takes {here} for its"
+                f" {hello.rank}; expected {FACING[link.rank]} there, or {FACING.get(hello.rank)} here"
+            )
+            self._work.command(Report("error", "ranks do not fit", link.name, objection))
             raise RemoteProtocolError(objection)
         if peer is None and self._config.secured:
             permission = self._peers.permissions.get(connection)

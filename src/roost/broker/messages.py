@@ -374,6 +374,7 @@ class LinkHello(Struct, frozen=True, gc=False):
     data_received_before: int = 0
     data_acked: int = 0
     address: str = ""  # where clients find us
+    rank: str = ""  # what the neighbour is to us, where brokers have ranks
 
 
 class Attach(Struct, frozen=True, gc=False):

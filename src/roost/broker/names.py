@@ -15,3 +15,5 @@ Address = NewType("Address", str)
 
 # "" where brokers have none.
 Rank = Literal["", "super", "sub", "peer"]
+# What we are to a neighbour of that rank.
+FACING = {"super": "sub", "sub": "super", "peer": "peer"}

@@ -94,7 +94,7 @@ LATER: Final[dict[type[Struct], tuple[int, ...]]] = {
     Attach: (2, 1),
     Attached: (2, 1),
     AttachRefused: (1,),
-    LinkHello: (9,),
+    LinkHello: (9, 1),
     Marker: (1,),
     MarkerEcho: (1, 1),
     DrainEcho: (1,),
