@@ -209,6 +209,12 @@ class Feed:
         count = min(most, len(self._held) if target is None else self._upto(target.place))
         return self._offset(count) or start
 
+    def newest(self, most: int) -> Offset | None:
+        """The same with what has come meanwhile, until so many are held; if we are connected at all."""
+        if self._subscription is not None and self._unproven is None:
+            self.pull(most)
+        return self.last()
+
     def last(self) -> Offset | None:
         """The offset of the last event that is here, if there is any."""
         return self._offset(len(self._held))

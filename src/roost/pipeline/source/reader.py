@@ -25,6 +25,8 @@ from roost.pipeline.source.rows import Numbered, check_source_schema, rows_of
 EVENTS_A_PARTITION = 500
 # Behind so many unacknowledged events a broker keeps the rest in its store, by default.
 WINDOW = 10_000
+# So many batches are looked ahead, to say how far the query lags behind.
+AHEAD = 2
 
 
 class Rows(InputPartition):
@@ -85,6 +87,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # the acknowledgements of the last batch are said now.
             self._feed.close()
         return latest.as_dict()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """How far one could read: up to the last event that has come, which shows the lag of the query."""
+        newest = self._feed.newest(AHEAD * self._options.events_a_batch)
+        return None if newest is None else newest.as_dict()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         events = self._feed.between(offset_of(start), offset_of(end))

@@ -10,7 +10,7 @@ one batch of that name, which is published once however often the job is run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -46,24 +46,33 @@ class Written(WriterCommitMessage):
         self.part = part
 
 
-def _in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[Iterable[Outgoing]]:
+def _in_pieces(
+    batches: Iterable[pa.RecordBatch], kinds: Mapping[str, str]
+) -> Iterator[Iterable[Outgoing]]:
     for batch in batches:
         for first in range(0, batch.num_rows, EVENTS_AT_A_TIME):
-            yield events_of(batch.slice(first, EVENTS_AT_A_TIME))
+            yield events_of(batch.slice(first, EVENTS_AT_A_TIME), kinds)
+
+
+def _kinds(schema: StructType) -> dict[str, str]:
+    check_sink_schema(schema)
+    return {field.name: field.dataType.simpleString() for field in schema}
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
     """Rows of a stream as events."""
 
     def __init__(self, options: Writing, schema: StructType) -> None:
-        check_sink_schema(schema)
+        self._kinds = _kinds(schema)
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         at = batch_of_task()
         if at is None:
             raise UserError("this sink is for the batches of a stream; expected df.writeStream")
-        return Written(at.query, self._spool(at.query).write(at.batch, _in_pieces(iterator)))
+        return Written(
+            at.query, self._spool(at.query).write(at.batch, _in_pieces(iterator, self._kinds))
+        )
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         written = [message for message in messages if isinstance(message, Written)]
@@ -85,16 +94,16 @@ class BatchWriter(DataSourceArrowWriter):
     """Rows of a table as events."""
 
     def __init__(self, options: Writing, schema: StructType, overwrite: bool) -> None:
-        check_sink_schema(schema)
+        self._kinds = _kinds(schema)
         if overwrite:
             raise UserError("events can't be taken back; expected the mode 'append'")
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         if self._options.spool:
-            return Written("", self._spool().write(0, _in_pieces(iterator)))
+            return Written("", self._spool().write(0, _in_pieces(iterator, self._kinds)))
         with self._options.place.connect("spark") as client:
-            for events in _in_pieces(iterator):
+            for events in _in_pieces(iterator, self._kinds):
                 for event in events:
                     client.publish(event.attributes, event.payload, content_type=event.content_type)
             client.flush(FLUSH_S)
