@@ -1,8 +1,8 @@
 """Traces of a live broker, in the tables that the simulator writes.
 
 The recorder is a module of its broker: off, it costs nothing; on, it taps what is routed (`traces.visits`),
-and a few times a second hands it over to a thread, which makes rows of it and writes them (`scribe`): all in
-all some 0.7 microseconds a publication, half of them the loop's. Times are seconds since the epoch,
+and a few times a second hands it over to a thread, which makes rows of it and writes them (`scribe`). Times
+are seconds since the epoch,
 so that the traces of several brokers fit together: those that are told the name of the same run each write a
 part of it.
 

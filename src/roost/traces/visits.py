@@ -4,8 +4,8 @@ A driver taps the routing (`Module.tap`) and hears, of each publication,
 
     source, publication, hops, links, local hops (each of which says what it matched), and the time
 
-and the table wants names. A live broker routes a publication in some 6 microseconds, of which recording may
-take a tenth. So a `VisitLog` does next to nothing when it hears of one:
+and the table wants names. A live broker routes a publication in some 6 microseconds, and recording is to
+take a tenth of that at most. So a `VisitLog` does next to nothing when it hears of one:
 
 - What is a publication's own is in the publication, which is kept until the broker is through with what came
   with it, and then packed, a column at a time. Longer it is not kept: memory that is not used again at once
