@@ -63,6 +63,13 @@ def test_importing_it_loads_nothing_else(plain: Environment) -> None:
     assert plain.run("python", "-c", code).stdout == "roost\n"
 
 
+def test_spark_is_told_of_no_source_that_can_not_be_loaded(plain: Environment) -> None:
+    """It imports whatever is called `pyspark_...`; what failed there would fail every session."""
+    code = "import pyspark_roost; print(hasattr(pyspark_roost, 'DefaultSource'))"
+    ran = plain.run("python", "-c", code)
+    assert (ran.stdout, ran.stderr) == ("False\n", "")
+
+
 def test_commands_that_need_nothing_else_work(plain: Environment) -> None:
     covered = plain.run("roost", "covers", "volume > 1000", "volume > 3000")
     assert (covered.returncode, covered.stderr) == (0, "")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,10 +12,12 @@ from hypothesis import strategies as st
 from roost.broker.hops import Hop, Inside, Link, Session
 from roost.broker.messages import Publication
 from roost.language import Event
+from roost.traces import read_table
 from roost.traces.columns import Columns
 from roost.traces.rows import DeliveryRow
 from roost.traces.schemas import SCHEMAS
-from roost.traces.visits import RawVisit, Read, VisitLog, add_visits
+from roost.traces.segments import SegmentWriter
+from roost.traces.visits import RawVisit, Read, Stretch, VisitLog, delivery_table
 from roost.wire import publication_bytes
 
 LINKS = [Link(name, True, False, False, None) for name in ("B1", "B2")]
@@ -69,6 +74,13 @@ def obvious(read: Read, place: int, visit: RawVisit) -> DeliveryRow:
     )
 
 
+def heard(log: VisitLog, visit: RawVisit) -> None:
+    source, publication, hops, links, local, matched = visit
+    for hop, ids in zip(local, matched, strict=True):
+        hop.matched = ids
+    log.tap(source, publication, hops, links, local, 0.0)
+
+
 @given(
     st.lists(
         st.tuples(
@@ -79,24 +91,47 @@ def obvious(read: Read, place: int, visit: RawVisit) -> DeliveryRow:
     )
 )
 def test_many_at_once_are_as_one_by_one(found: list[tuple[float, float, list[RawVisit]]]) -> None:
-    both = Columns(SCHEMAS["deliveries"]), Columns(SCHEMAS["deliveries"])
-    rows: list[DeliveryRow] = []
-    log, reads = VisitLog(), []
+    slow = Columns(SCHEMAS["deliveries"])
+    stretches: list[Stretch] = []
+    log, reads = VisitLog(), list[Read]()
     for began, took, visits in found:
         reads.append(Read(began, began + took, len(visits)))
         for place, visit in enumerate(visits):
-            log.tap(visit)
-            rows.append(obvious(reads[-1], place, visit))
-        if began > 150:  # now and then rows are made, and the log is empty
-            add_visits(both[0], "B0", 7, log.take(), reads)
-            reads.clear()
+            heard(log, visit)
+            slow.add(obvious(reads[-1], place, visit))
+        log.pack_if_full()
+        if began > 150:  # now and then the log is taken, and empty
+            stretches.append(Stretch(log.take(), reads))
+            reads = []
     if reads:
-        add_visits(both[0], "B0", 7, log.take(), reads)
+        stretches.append(Stretch(log.take(), reads))
     assert len(log) == 0
-    for row in rows:
-        both[1].add(row)
-    fast, slow = (columns.take().to_pylist() for columns in both)
-    for one, other in zip(fast, slow, strict=True):
+    fast = delivery_table("B0", 7, stretches).to_pylist()
+    expected = slow.take().table().to_pylist()
+    for one, other in zip(fast, expected, strict=True):
         for name in ("time", "age_s", "queueing_s"):
             assert one.pop(name) == pytest.approx(other.pop(name), abs=1e-9)
-    assert fast == slow
+    assert fast == expected
+
+
+def test_a_file_of_visits_is_read_as_a_trace(tmp_path: Path) -> None:
+    """Written in haste, and with words as numbers; it is to be read as any other."""
+    trace = SegmentWriter(tmp_path, "r", part="B0", now=0.0, life=7, rows_a_group=3)
+    source, sequences = SESSIONS[0], range(1, 9)
+    for number in sequences:
+        log = VisitLog()
+        publication = Publication(f"P{number % 2}", number, Event({"x": 1}), published_at=1.0)
+        heard(log, (source, publication, 0, LINKS[:1], SESSIONS[1:2], [("a", "b")]))
+        trace.visited(Stretch(log.take(), [Read(10.0, 11.0, 1)]))
+    trace.close()
+    table = read_table(tmp_path / "deliveries" / "run=r" / "part-B0-000001.parquet")
+    rows = table.to_pylist()
+    assert [(row["publisher"], row["sequence"]) for row in rows] == [
+        (f"P{number % 2}", number) for number in sequences
+    ]
+    assert rows[0]["clients"] == [{"client": "c2", "subscriptions": ["a", "b"]}]
+    assert {(row["source"], row["life"], row["broker"]) for row in rows} == {("c1", 7, "B0")}
+    joined = tmp_path / "deliveries" / "run=r" / "part-B0-000001.parquet"
+    footer = pq.read_metadata(joined)
+    assert footer.num_row_groups == 3
+    assert footer.row_group(0).column(0).statistics.min == 11.0  # by which segments are joined

@@ -213,9 +213,9 @@ class Module:
     wants_behind: bool = False
     # What it is made with, if it has settings that people can say; see `registry`.
     Config: type[Struct] | None = None
-    # For a driver that records, which can't afford a `Visit` for each event. It is given instead of `routed`
-    # (source, publication, hops, links, local, what each of these matched), all as the router has them.
-    tap: Callable[[tuple[Any, ...]], None] | None = None
+    # For a driver that records, which can't afford a `Visit` for each event. It is told instead of `routed`:
+    # source, publication, hops, links, local, now, as the router has them; local ones have `matched`.
+    tap: Callable[..., None] | None = None
     # For the same: what the module measures goes there, as (time, kind, subject, other, value).
     measured: list[tuple[float, str, str, str, float]] | None = None
 

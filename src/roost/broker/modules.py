@@ -369,7 +369,7 @@ class Modules:
         self.listening = False  # whether any module is awake
         self.tracing = False  # ... and says what is traced
         self._wants_behind = False  # ... and is told what matches behind neighbours
-        self._taps: list[Callable[[tuple[Any, ...]], None]] = []  # of those that want no `Visit`
+        self._taps: list[Callable[..., None]] = []  # of those that want no `Visit`
         self._hearing: list[ModuleHost] = []  # the others
 
     @property
@@ -408,6 +408,10 @@ class Modules:
         self._wants_behind = any(host.module.wants_behind for host in self._awake)
         self._taps = [host.module.tap for host in self._awake if host.module.tap is not None]
         self._hearing = [host for host in self._awake if host.module.tap is None]
+        self.__dict__.pop("routed", None)
+        if len(self._taps) == 1 and not self._hearing:
+            # Who is off watches nothing: what is routed concerns nobody else.
+            self.routed = self._taps[0]  # type: ignore[method-assign]
 
     def state(self, name: str) -> ModuleState:
         return self._hosts[name].state
@@ -422,7 +426,7 @@ class Modules:
         now: float,
     ) -> None:
         for tap in self._taps:
-            tap((source, publication, hops, neighbours, local, [hop.matched for hop in local]))
+            tap(source, publication, hops, neighbours, local, now)
         event = publication.event
         if self._hearing:
             self._tell_of(source, publication, hops, neighbours, local, now)

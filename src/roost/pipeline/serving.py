@@ -30,6 +30,7 @@ from msgspec.structs import replace
 
 from roost.errors import UserError
 from roost.pipeline.parsing import plain_refusals
+from roost.pipeline.source.claims import WRITER, release
 from roost.pipeline.source.data_source import NAME, register
 from roost.pipeline.source.data_source import forget as forget_subscription
 from roost.pipeline.source.options import EVENTS_A_BATCH, Place
@@ -137,6 +138,7 @@ def forget(serving: Serving) -> None:
     forget_subscription(serving.name, serving.place)
     with serving.place.connect("serve") as client:
         client.outbox(serving.name).forget()
+    release(serving.place, WRITER, serving.name)
 
 
 def start(spark: SparkSession, serving: Serving, log: SubscriptionLog) -> StreamingQuery:

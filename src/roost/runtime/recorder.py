@@ -1,7 +1,8 @@
 """Traces of a live broker, in the tables that the simulator writes.
 
-The recorder is a module of its broker: off, it costs nothing; on, it taps what is routed, and makes rows of
-it a few times a second, of all that there is together (`traces.visits`). Times are seconds since the epoch,
+The recorder is a module of its broker: off, it costs nothing; on, it taps what is routed (`traces.visits`),
+and a few times a second hands it over to a thread, which makes rows of it and writes them (`scribe`). Times
+are seconds since the epoch,
 so that the traces of several brokers fit together: those that are told the name of the same run each write a
 part of it.
 
@@ -17,17 +18,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from roost.broker.commands import Record
 from roost.broker.events import LoadIndices, ModuleSwitched
-from roost.broker.hops import Link
+from roost.broker.hops import Hop, Link
 from roost.broker.messages import Publication
 from roost.broker.module import Module, ModuleState
 from roost.errors import UserError
+from roost.runtime.scribe import ThreadScribe
 from roost.runtime.shell import Shell
 from roost.runtime.tables import TraceTable
 from roost.traces import About
@@ -43,7 +44,7 @@ from roost.traces.rows import (
 from roost.traces.run import safe_name
 from roost.traces.schemas import CONTENT
 from roost.traces.segments import SegmentWriter
-from roost.traces.visits import Read, VisitLog, add_visits
+from roost.traces.visits import Read, Stretch, VisitLog
 
 # In the folder of the broker's data.
 NOTE = "recording.json"
@@ -76,6 +77,7 @@ class Recorder(Module):
         self._note = Path(data) / NOTE if data else None
         self._life = life
         self._trace: SegmentWriter | None = None
+        self._scribe: ThreadScribe
         self._shell: Shell
         self._interests: Interests
         self._modules: Sequence[Module] = ()
@@ -85,7 +87,7 @@ class Recorder(Module):
         self._published: list[Publication] = []  # if content is wanted
         self._links: set[str] = set()  # those of which there are rows
         self._drain_is_due = False
-        self.tap: Callable[[tuple[Any, ...]], None] = self._log.tap
+        self.tap: Callable[..., None] = self._log.tap
 
     @property
     def recording(self) -> bool:
@@ -104,17 +106,21 @@ class Recorder(Module):
             config={**msgspec.to_builtins(machine.config), "neighbours": sorted(machine.links)},
             began=time.time(),
         )
+        scribe = ThreadScribe()
         self._trace = SegmentWriter(
             folder,
             run,
             part=self._broker,
             now=time.monotonic(),
             about=about,
+            life=self._life,
             content=content,
+            scribe=scribe,
             segment_s=self._settings.segment_s,
             segment_rows=self._settings.segment_rows,
             rows_a_group=self._settings.rows_a_group,
         )
+        self._scribe = scribe
         self.trouble = ""
         self._keep(Recording(str(folder), run, content))
         self._shell = shell
@@ -179,6 +185,7 @@ class Recorder(Module):
             trace, self._trace = self._trace, None
             with self._noticing():
                 trace.close()
+            self._scribe.close()
 
     @property
     def has_failed(self) -> bool:
@@ -195,10 +202,17 @@ class Recorder(Module):
 
     # --- what happens -------------------------------------------------------------------------------
 
-    def _tapped(self, visit: tuple[Any, ...]) -> None:
+    def _tapped(
+        self,
+        source: Hop,
+        publication: Publication,
+        hops: int,
+        links: Sequence[Hop],
+        local: Sequence[Hop],
+        now: float,
+    ) -> None:
         """The same with content, whose events are kept until rows are made."""
-        source, publication, *_ = visit
-        self._log.tap(visit)
+        self._log.tap(source, publication, hops, links, local, now)
         if source.is_session:
             self._published.append(publication)
 
@@ -209,6 +223,7 @@ class Recorder(Module):
             return
         self._reads.append((began, ended, count - self._logged))
         self._logged = count
+        self._log.pack_if_full()
         if not self._drain_is_due:
             self._drain_is_due = True
             self._shell.loop.call_later(DRAIN_S, self._drain)
@@ -226,8 +241,7 @@ class Recorder(Module):
         trace = self._trace
         with self._noticing():
             timed = [Read(since + began, since + ended, count) for began, ended, count in reads]
-            add_visits(trace.columns["deliveries"], self._broker, self._life, visits, timed)
-            trace.flush_if_full("deliveries")
+            trace.visited(Stretch(visits, timed))
             for publication in published:
                 trace.add(CONTENT, event_row(timed[0].began, self._broker, publication))
 

@@ -22,8 +22,8 @@ from roost.wire import publication_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
+    from roost.broker.hops import Hop
     from roost.broker.messages import Frame, Publication
     from roost.simulation.host import Host, Life
 
@@ -38,7 +38,19 @@ class Tap(Module):
     def __init__(self) -> None:
         super().__init__()
         self._routed: list[RawVisit] = []
-        self.tap: Callable[[tuple[Any, ...]], None] = self._routed.append
+        self.tap: Callable[..., None] = self._tapped
+
+    def _tapped(
+        self,
+        source: Hop,
+        publication: Publication,
+        hops: int,
+        links: Sequence[Hop],
+        local: Sequence[Hop],
+        now: float,  # noqa: ARG002
+    ) -> None:
+        matched = [hop.matched for hop in local]
+        self._routed.append((source, publication, hops, links, local, matched))
 
     def take(self) -> list[RawVisit]:
         """What was routed since the last time."""

@@ -8,9 +8,9 @@ again and again. A column of lists has a dictionary of its own; its words are tu
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -62,24 +62,38 @@ class Columns:
             self.pack(*(value if words is None else words[value] for value, words in pairs))
         )
 
-    def extend(self, records: NDArray[np.void]) -> None:
-        """Many rows of this `kind`, with the numbers of their words."""
-        self.append(records.tobytes())
-
-    def take(self) -> pa.Table:
+    def take(self) -> Gathered:
         """The rows so far, which are no longer here."""
-        records = np.frombuffer(bytes(self._rows), self.kind)
-        texts = pa.array(list(self.words), pa.string())
-        columns = []
-        for field, words in zip(self.schema, self._dictionaries, strict=True):
-            values = np.ascontiguousarray(records[field.name])
-            if words is None:
-                columns.append(pa.array(values, field.type))
-            else:
-                known = texts if words is self.words else pa.array(list(words), field.type)
-                columns.append(known.take(pa.array(values)))
+        gathered = Gathered(
+            self.schema,
+            np.frombuffer(bytes(self._rows), self.kind),
+            list(self.words),
+            {name: list(words) for name, words in self.lists.items()},
+        )
         self._rows.clear()
         for words in (self.words, *self.lists.values()):
             if len(words) > WORDS_MAX:
                 words.clear()
+        return gathered
+
+
+class Gathered(NamedTuple):
+    """Rows of a table that nobody adds to any more: whoever has the time makes a table of them."""
+
+    schema: pa.Schema
+    records: NDArray[np.void]
+    words: Sequence[Hashable]
+    lists: Mapping[str, Sequence[Hashable]]
+
+    def table(self) -> pa.Table:
+        texts = pa.array(self.words, pa.string())
+        columns = []
+        for field in self.schema:
+            values = np.ascontiguousarray(self.records[field.name])
+            if field.type in FORMATS:
+                columns.append(pa.array(values, field.type))
+            else:
+                lists = self.lists.get(field.name)
+                known = texts if lists is None else pa.array(lists, field.type)
+                columns.append(known.take(pa.array(values)))
         return pa.Table.from_arrays(columns, schema=self.schema)

@@ -10,6 +10,10 @@ is there. Its first segment has a file in every table, so that each is there, an
 are rows. Of a segment that was being shown when its broker was killed, some tables may have their file and
 others not.
 
+Rows are gathered by the broker; to make tables of them, and to write and show these, is what a *scribe* is
+asked for, who does one thing after the other. A live broker has one in a thread, so that its traffic need not
+wait for the disk; a segment that was closed a moment ago, and that the scribe has not shown yet, is as open.
+
 Names alone say what counts: a file of joined segments stands for all that are in its range, so that there is
 no moment at which readers who know this see rows twice or not at all.
 """
@@ -19,10 +23,15 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
 
 from roost.errors import UserError
 from roost.traces.columns import Columns
@@ -37,8 +46,10 @@ from roost.traces.run import (
 )
 from roost.traces.schemas import SCHEMAS, traced_tables
 from roost.traces.table_file import TableFile
+from roost.traces.visits import Stretch, delivery_schema, delivery_table
 from roost.traces.writer import ROWS_A_GROUP
 
+DELIVERIES = "deliveries"
 SEGMENT_S = 60.0
 SEGMENT_ROWS = 1_000_000
 _NAME = re.compile(r"part-(?P<part>.+)-(?P<first>[0-9]{6,})(?:_(?P<last>[0-9]{6,}))?\.parquet")
@@ -92,6 +103,26 @@ def last_number(folders: Iterable[Path], part: str) -> int:
     return max(numbers)
 
 
+class Scribe(Protocol):
+    """Who writes, when there is time for it, and in the order in which it was asked."""
+
+    def ask(self, job: Callable[[], None]) -> None:
+        """OSError if this, or something earlier, can't be done; nothing is done after that."""
+
+    def settle(self) -> None:
+        """Wait until all is done that was asked for. OSError if it can't be."""
+
+
+class AtOnce:
+    """A scribe whom everybody waits for."""
+
+    def ask(self, job: Callable[[], None]) -> None:
+        job()
+
+    def settle(self) -> None:
+        pass
+
+
 class SegmentWriter:
     """The part of a run that one broker writes. No two processes can write the same part at a time."""
 
@@ -103,7 +134,9 @@ class SegmentWriter:
         part: str,
         now: float,
         about: About = UNKNOWN,
+        life: int = 0,
         content: bool = False,
+        scribe: Scribe | None = None,
         segment_s: float = SEGMENT_S,
         segment_rows: int = SEGMENT_ROWS,
         rows_a_group: int = ROWS_A_GROUP,
@@ -111,9 +144,15 @@ class SegmentWriter:
         check_run_name(run)
         row = about_row(part, about)
         tables = traced_tables(content=content)
-        self.columns = {table: Columns(SCHEMAS[table]) for table in tables}
+        self._columns = {t: Columns(SCHEMAS[t]) for t in tables if t != DELIVERIES}
         self._folders = {t: part_path(folder, t, run, part).parent for t in (*tables, "runs")}
+        self._broker = part
         self._part = safe_name(part)
+        self._life = life
+        self._scribe = scribe or AtOnce()
+        self._stretches: list[Stretch] = []
+        self._visits = 0  # that are in these
+        self._leaving: deque[list[TableFile]] = deque()  # of segments that are to be shown
         self._segment_s = segment_s
         self._segment_rows = segment_rows
         self._rows_a_group = rows_a_group
@@ -157,40 +196,78 @@ class SegmentWriter:
 
     def _begin(self, now: float) -> None:
         self._since = now
-        self._files = {t: TableFile(self._path(t), self.columns[t]) for t in self.columns}
+        self._rows = 0  # that went into its files
+        self._files = {t: TableFile(self._path(t), c.schema) for t, c in self._columns.items()}
+        visits = TableFile(self._path(DELIVERIES), delivery_schema(), in_haste=True)
+        self._files[DELIVERIES] = visits
+        self._used = set(self._files) if self._is_first else set[str]()  # tables that have rows
 
     # --- rows ---------------------------------------------------------------------------------------
 
     def add(self, table: str, row: tuple[Any, ...]) -> None:
         """A row of that table (see `rows`), which is a tuple of its values in the order of the schema."""
-        self.columns[table].add(row)
-        self.flush_if_full(table)
+        columns = self._columns[table]
+        columns.add(row)
+        if len(columns) >= self._rows_a_group:
+            self._flush(table)
 
-    def flush_if_full(self, table: str) -> None:
-        if len(self.columns[table]) >= self._rows_a_group:
-            self._files[table].flush()
+    def visited(self, stretch: Stretch) -> None:
+        """Rows of `deliveries`, of all that was routed for a while."""
+        self._stretches.append(stretch)
+        self._visits += len(stretch)
+        if self._visits >= self._rows_a_group:
+            self._flush_visits()
 
     def look(self, now: float) -> None:
         """To be called now and then: the segment is closed if it has had its time, or its rows."""
-        rows = sum(file.rows for file in self._files.values())
+        rows = self._rows + self._visits + sum(map(len, self._columns.values()))
         if now - self._since >= self._segment_s or rows >= self._segment_rows:
             self.next_segment(now)
+
+    def _flush(self, table: str) -> None:
+        if len(self._columns[table]):
+            gathered = self._columns[table].take()
+            self._write(table, len(gathered.records), gathered.table)
+
+    def _flush_visits(self) -> None:
+        if self._visits:
+            make = partial(delivery_table, self._broker, self._life, self._stretches)
+            self._write(DELIVERIES, self._visits, make)
+            self._stretches, self._visits = [], 0
+
+    def _write(self, table: str, rows: int, make: Callable[[], pa.Table]) -> None:
+        file = self._files[table]
+        self._used.add(table)
+        self._rows += rows
+        self._scribe.ask(lambda: file.write(make()))
 
     # --- segments -----------------------------------------------------------------------------------
 
     def next_segment(self, now: float) -> None:
-        """What was recorded so far is there for all. OSError if it can't be; the segment is lost then."""
+        """What was recorded so far is there for all before long. OSError if it, or the last one, can't be."""
         self._show()
         self.number += 1
         self._begin(now)
 
     def _show(self) -> None:
-        wanted = [f for f in self._files.values() if self._is_first or f.rows]
-        for file in wanted:
-            file.finish()
-        for file in wanted:
-            file.show()
+        for table in self._columns:
+            self._flush(table)
+        self._flush_visits()
         self._is_first = False
+        self._leaving.append([file for table, file in self._files.items() if table in self._used])
+        self._scribe.ask(self._show_oldest)
+
+    def _show_oldest(self) -> None:
+        files = self._leaving[0]
+        for file in files:
+            file.finish()
+        for file in files:
+            file.show()
+        self._leaving.popleft()
+
+    def settle(self) -> None:
+        """Wait until all that was handed over is written. OSError if it can't be."""
+        self._scribe.settle()
 
     def close(self) -> None:
         """No more: all of it is there. If the open segment can't be completed, it is not."""
@@ -198,6 +275,7 @@ class SegmentWriter:
             return
         try:
             self._show()
+            self.settle()
         except BaseException:
             self.discard()
             raise
@@ -205,8 +283,11 @@ class SegmentWriter:
 
     def discard(self) -> None:
         """The open segment is not wanted."""
-        for file in self._files.values():
+        with suppress(OSError, pa.ArrowException):
+            self.settle()
+        for file in (*chain(*self._leaving), *self._files.values()):
             file.discard()
+        self._leaving.clear()
         self._unlock()
 
     def _unlock(self) -> None:

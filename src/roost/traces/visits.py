@@ -1,48 +1,50 @@
 """Rows of `deliveries` from what a router has at hand: hops, links and what each client matched.
 
-A driver taps the routing (`Module.tap`) and gets, of each publication,
+A driver taps the routing (`Module.tap`) and hears, of each publication,
 
-    (source, publication, hops, links, local hops, what each of these matched)
+    source, publication, hops, links, local hops (each of which says what it matched), and the time
 
-and the table wants names. A live broker routes a publication in some 6 microseconds, so a row at a time would
-cost it dear, and so would keeping all this for later: the collector of garbage looks at whatever stays. So a
-`VisitLog` packs what is a publication's own into bytes at once. The rest is its *route*, which many that
-follow each other have in common; it becomes names once, when rows are made of all together.
+and the table wants names. A live broker routes a publication in some 6 microseconds, and recording is to
+take a tenth of that at most. So a `VisitLog` does next to nothing when it hears of one:
+
+- What is a publication's own is in the publication, which is kept until the broker is through with what came
+  with it, and then packed, a column at a time. Longer it is not kept: memory that is not used again at once
+  is not in the cache when it is, which costs more than all the rest.
+- The rest is its *route*, which many that follow each other have in common: all there is to do is to see
+  that it is the same. So a log has *runs* of one route. A route becomes names once, when the log is taken.
+
+What was taken has no hop any more, and is made into a table by whoever has the time (`delivery_table`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from struct import Struct
+from array import array
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from roost.broker.hops import Hop, Session
 from roost.broker.messages import Publication
-from roost.traces.columns import Columns, Words
+from roost.traces.columns import Words
 from roost.traces.rows import Names, Reached
+from roost.traces.schemas import SCHEMAS
 from roost.wire import publication_bytes
 
-Route: TypeAlias = tuple[Hop, Sequence[Hop], Sequence[Hop], Sequence[tuple[str, ...]]]
+# (source, publication, hops, links, local hops, what each of these matched)
 RawVisit: TypeAlias = tuple[
     Hop, Publication, int, Sequence[Hop], Sequence[Hop], Sequence[tuple[str, ...]]
 ]
+Tap: TypeAlias = Callable[[Hop, Publication, int, Sequence[Hop], Sequence[Hop], float], None]
+# The same without the publication.
+_Unnamed: TypeAlias = tuple[Hop, int, Sequence[Hop], Sequence[Hop], Sequence[tuple[str, ...]]]
 
-# What is packed of a visit, in this order.
-_OWN = np.dtype(
-    [
-        ("publisher", "i4"),
-        ("sequence", "i8"),
-        ("published_at", "f8"),
-        ("bytes", "i4"),
-        ("hop", "i4"),
-        ("traced", "?"),
-        ("route", "i4"),
-    ]
-)
-_pack = Struct("=iqdii?i").pack
+SCHEMA = SCHEMAS["deliveries"]
+# So many are packed at a time, at least.
+PIECE = 64
 
 
 class Read(NamedTuple):
@@ -53,61 +55,95 @@ class Read(NamedTuple):
     visits: int
 
 
-class Visits(NamedTuple):
-    """What a log held."""
+class Route(NamedTuple):
+    """Where a publication came from and went to."""
 
-    records: NDArray[np.void]
+    source: str
+    from_client: bool
+    hop: int
+    neighbours: Names
+    clients: Reached
+
+
+class Visits(NamedTuple):
+    """What a log held, in columns."""
+
     publishers: Sequence[str]
+    publisher: array[int]  # the number of each one's
+    sequence: array[int]
+    published_at: array[float]
+    bytes: array[int]
+    traced: bytearray
     routes: Sequence[Route]
+    run_route: array[int]  # of each run the number of its route,
+    run_from: array[int]  # and of its first visit
+
+    def __len__(self) -> int:
+        return len(self.sequence)
 
 
 class VisitLog:
-    """What a live broker routes, until rows are made of it."""
+    """What a live broker routes, until somebody takes it."""
 
     def __init__(self) -> None:
-        self._packed = bytearray()
-        self._publishers = Words()
-        self._routes: list[Route] = []
+        self._heard: list[Publication] = []  # and not yet packed
+        self._routes: list[_Unnamed] = []
+        self._begin()
         self.tap, self._forget = self._new_tap()
 
-    def __len__(self) -> int:
-        return len(self._packed) // _OWN.itemsize
+    def _begin(self) -> None:
+        self._publishers = Words()
+        self._publisher = array("i")
+        self._sequence = array("q")
+        self._published_at = array("d")
+        self._bytes = array("i")
+        self._traced = bytearray()
+        self._run_route = array("i")
+        self._run_from = array("q")
 
-    def _new_tap(self) -> tuple[Callable[[tuple[Any, ...]], None], Callable[[], None]]:
+    def __len__(self) -> int:
+        return len(self._sequence) + len(self._heard)
+
+    def _new_tap(self) -> tuple[Tap, Callable[[], None]]:
         """Closures, because their variables are found more quickly than what an object has."""
-        publishers, routes, extend = self._publishers, self._routes, self._packed.extend
-        numbers: dict[tuple[Any, ...], int] = {}
+        routes, heard = self._routes, self._heard
+        hear, begin_run, matched_of = heard.append, self._begin_run, attrgetter("matched")
+        numbers: dict[tuple[object, ...], int] = {}
         last_source: Hop | None = None
+        last_hops = 0
         last_links: Sequence[Hop] = ()
         last_local: Sequence[Hop] = ()
         last_matched: Sequence[tuple[str, ...]] = ()
-        route = 0
 
-        def tap(visit: tuple[Any, ...]) -> None:
-            nonlocal last_source, last_links, last_local, last_matched, route
-            source, publication, hops, links, local, matched = visit
-            if (
-                source is not last_source
-                or matched != last_matched
-                or local != last_local
-                or links != last_links
-            ):
-                last_source, last_links, last_local, last_matched = source, links, local, matched
-                key = (source, tuple(links), tuple(local), tuple(matched))
-                route = numbers.setdefault(key, len(routes))
-                if route == len(routes):
-                    routes.append((source, links, local, matched))
-            extend(
-                _pack(
-                    publishers[publication.publisher],
-                    publication.sequence,
-                    publication.published_at,
-                    len(publication.encoded or publication_bytes(publication)),
-                    hops,
-                    publication.traced,
-                    route,
+        def tap(
+            source: Hop,
+            publication: Publication,
+            hops: int,
+            links: Sequence[Hop],
+            local: Sequence[Hop],
+            now: float,  # noqa: ARG001
+        ) -> None:
+            nonlocal last_source, last_hops, last_links, last_local, last_matched
+            if not (
+                source is last_source
+                and hops == last_hops
+                and links == last_links
+                and local == last_local
+                and (
+                    local[0].matched is last_matched[0]
+                    if len(local) == 1
+                    else list(map(matched_of, local)) == last_matched
                 )
-            )
+            ):
+                matched = list(map(matched_of, local))
+                last_source, last_hops, last_links, last_local = source, hops, links, local
+                last_matched = matched
+                key = (source, hops, tuple(links), tuple(local), tuple(matched))
+                number = numbers.setdefault(key, len(routes))
+                if number == len(routes):
+                    routes.append((source, hops, links, local, matched))
+                begin_run(number)
+            hear(publication)
 
         def forget() -> None:
             nonlocal last_source
@@ -116,14 +152,53 @@ class VisitLog:
 
         return tap, forget
 
+    def _begin_run(self, route: int) -> None:
+        self._run_route.append(route)
+        self._run_from.append(len(self))
+
+    def pack_if_full(self) -> None:
+        """To be called now and then."""
+        if len(self._heard) >= PIECE:
+            self._pack()
+
+    def _pack(self) -> None:
+        heard, numbers = self._heard, self._publishers
+        names = [each.publisher for each in heard]
+        if names and names.count(names[0]) == len(names):
+            self._publisher.extend(array("i", [numbers[names[0]]]) * len(names))
+        else:
+            self._publisher.fromlist([numbers[name] for name in names])
+        self._sequence.fromlist([each.sequence for each in heard])
+        self._published_at.fromlist([each.published_at for each in heard])
+        self._bytes.fromlist([len(each.encoded or publication_bytes(each)) for each in heard])
+        self._traced.extend([each.traced for each in heard])
+        heard.clear()
+
     def take(self) -> Visits:
         """All of it, which is no longer here; no hop is held on to."""
-        records = np.frombuffer(bytes(self._packed), _OWN)
-        taken = Visits(records, list(map(str, self._publishers)), self._routes[:])
-        for each in (self._packed, self._publishers, self._routes):
-            each.clear()
+        self._pack()
+        taken = Visits(
+            publishers=list(map(str, self._publishers)),
+            publisher=self._publisher,
+            sequence=self._sequence,
+            published_at=self._published_at,
+            bytes=self._bytes,
+            traced=self._traced,
+            routes=[_named(route) for route in self._routes],
+            run_route=self._run_route,
+            run_from=self._run_from,
+        )
+        self._routes.clear()
         self._forget()
+        self._begin()
         return taken
+
+
+def _named(route: _Unnamed) -> Route:
+    source, hops, links, local, matched = route
+    return Route(
+        source_of(source), source.is_session, hops, names_of(links), reached(local, matched)
+    )
 
 
 def source_of(hop: Hop) -> str:
@@ -141,42 +216,95 @@ def reached(local: Sequence[Hop], matched: Sequence[tuple[str, ...]]) -> Reached
     return tuple({hop.client: ids for hop, ids in pairs if isinstance(hop, Session)}.items())
 
 
-def add_visits(
-    columns: Columns, broker: str, life: int, visits: Visits, reads: Sequence[Read]
-) -> None:
+# --- rows -------------------------------------------------------------------------------------------
+
+
+class Stretch(NamedTuple):
+    """What a live broker has routed for a while, and when."""
+
+    visits: Visits
+    reads: Sequence[Read]
+
+    def __len__(self) -> int:
+        return len(self.visits)
+
+
+def delivery_schema() -> pa.Schema:
+    """Of what `delivery_table` gives: words are numbers of a dictionary, as they are in the file."""
+    words = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema([f.with_type(words) if f.type == pa.string() else f for f in SCHEMA])
+
+
+def delivery_table(broker: str, life: int, stretches: Sequence[Stretch]) -> pa.Table:
     """The rows of all that a live broker has routed, in order.
 
-    What a publication took is its share of the stretch that it was handled in, and it waited for those ahead
-    of it there. How long it lay in the buffers of the system before nobody knows.
+    What a publication took is its share of the read that it came with, and it waited for those ahead of it
+    there. How long it lay in the buffers of the system before nobody knows.
     """
-    own, route = visits.records, visits.records["route"]
-    rows = np.zeros(len(own), columns.kind)
-    for name in ("sequence", "bytes", "hop", "traced"):
-        rows[name] = own[name]
-    counts = [read.visits for read in reads]
-    each_s = np.array([(read.ended - read.began) / read.visits for read in reads])
-    place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    visits = [stretch.visits for stretch in stretches]
+    rows = sum(map(len, visits))
+    time, queueing_s, matching_s = _times([read for each in stretches for read in each.reads])
+    publishers, routes = Words(), Words()
+    publisher = np.concatenate(
+        [_renumbered(each.publishers, publishers)[_array(each.publisher)] for each in visits]
+    )
+    run_route = np.concatenate(
+        [_renumbered(each.routes, routes)[_array(each.run_route)] for each in visits]
+    )
+    lengths = np.concatenate([np.diff(_array(each.run_from), append=len(each)) for each in visits])
+    route = np.repeat(run_route, lengths)
+    known = [Route(*each) for each in routes]  # type: ignore[misc]
+    sources = Words()
+    source = _renumbered((each.source for each in known), sources)
+    columns = {
+        "time": time,
+        "publisher": _coded(list(publishers), publisher),
+        "sequence": _joined(each.sequence for each in visits),
+        "broker": _coded([broker], np.zeros(rows, np.int32)),
+        "hop": np.array([each.hop for each in known], np.int32)[route],
+        "local_subscribers": np.array([len(each.clients) for each in known], np.int32)[route],
+        "forwarded": np.array([len(each.neighbours) for each in known], np.int32)[route],
+        "bytes": _joined(each.bytes for each in visits),
+        "queueing_s": queueing_s,
+        "matching_s": matching_s,
+        "age_s": time - _joined(each.published_at for each in visits),
+        "source": _coded(list(sources), source[route]),
+        "from_client": np.array([each.from_client for each in known])[route],
+        "traced": np.concatenate([np.frombuffer(each.traced, np.bool_) for each in visits]),
+        "life": np.full(rows, life),
+    }
+    for name in ("neighbours", "clients"):
+        lists = [getattr(each, name) for each in known]
+        columns[name] = pa.array(lists, SCHEMA.field(name).type).take(pa.array(route))
+    schema = delivery_schema()
+    return pa.Table.from_arrays(
+        [pa.array(columns[field.name], field.type) for field in schema], schema=schema
+    )
+
+
+def _times(reads: Sequence[Read]) -> tuple[NDArray[np.float64], ...]:
+    """Of each visit when it was over, how long it waited, and how long it took."""
+    counts = np.array([read.visits for read in reads])
+    began = np.array([read.began for read in reads])
+    each_s = (np.array([read.ended for read in reads]) - began) / counts
+    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     matching_s = np.repeat(each_s, counts)
-    rows["matching_s"] = matching_s
-    rows["queueing_s"] = place * matching_s
-    began = np.repeat([read.began for read in reads], counts)
-    rows["time"] = began + (place + 1) * matching_s
-    rows["age_s"] = rows["time"] - own["published_at"]
-    words, lists = columns.words, columns.lists
-    rows["broker"] = words[broker]
-    rows["life"] = life
-    rows["publisher"] = _numbers(visits.publishers, words.__getitem__)[own["publisher"]]
-    whom = [reached(local, matched) for _, _, local, matched in visits.routes]
-    to = [names_of(links) for _, links, _, _ in visits.routes]
-    sources = [source for source, _, _, _ in visits.routes]
-    rows["source"] = _numbers(sources, lambda hop: words[source_of(hop)])[route]
-    rows["from_client"] = _numbers(sources, lambda hop: hop.is_session)[route]
-    rows["neighbours"] = _numbers(to, lists["neighbours"].__getitem__)[route]
-    rows["forwarded"] = _numbers(to, len)[route]
-    rows["clients"] = _numbers(whom, lists["clients"].__getitem__)[route]
-    rows["local_subscribers"] = _numbers(whom, len)[route]
-    columns.extend(rows)
+    queueing_s = place * matching_s
+    return np.repeat(began, counts) + queueing_s + matching_s, queueing_s, matching_s
 
 
-def _numbers(values: Iterable[Any], function: Callable[[Any], int]) -> NDArray[np.int64]:
-    return np.fromiter(map(function, values), np.int64)
+def _array(values: array[int] | array[float]) -> NDArray[Any]:
+    return np.frombuffer(values, values.typecode) if values else np.empty(0, values.typecode)
+
+
+def _joined(parts: Iterable[array[int] | array[float]]) -> NDArray[Any]:
+    return np.concatenate([_array(part) for part in parts])
+
+
+def _renumbered(values: Iterable[Hashable], numbers: Words) -> NDArray[np.int32]:
+    """The number of each, where the same have the same in all stretches."""
+    return np.fromiter(map(numbers.__getitem__, values), np.int32)
+
+
+def _coded(words: Sequence[object], numbers: NDArray[np.int32]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(numbers, pa.array(words, pa.string()))

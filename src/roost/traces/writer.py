@@ -48,7 +48,7 @@ class TraceWriter:
         if not ways:
             self.columns["deliveries"] = Columns(counted_schema())
         self.paths = {table: part_path(folder, table, run, part) for table in (*tables, "runs")}
-        self._files = {t: TableFile(self.paths[t], self.columns[t]) for t in tables}
+        self._files = {t: TableFile(self.paths[t], self.columns[t].schema) for t in tables}
         for file in self._files.values():
             try:
                 file.open()
@@ -65,14 +65,19 @@ class TraceWriter:
 
     def flush_if_full(self, table: str) -> None:
         if len(self.columns[table]) >= self._rows_a_group:
-            self._files[table].flush()
+            self._flush(table)
+
+    def _flush(self, table: str) -> None:
+        if len(self.columns[table]):
+            self._files[table].write(self.columns[table].take().table())
 
     def close(self) -> None:
         """The trace is complete. If it can't be completed, there is none."""
         if self._is_over:
             return
         try:
-            for file in self._files.values():
+            for table, file in self._files.items():
+                self._flush(table)
                 file.finish()
             for file in self._files.values():
                 file.show()

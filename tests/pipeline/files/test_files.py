@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from roost.errors import UserError
 from roost.language.lines import LineError
 from roost.pipeline.files.lines import Csv, Form, Ndjson, csv_header
-from roost.pipeline.files.parts import type_of
+from roost.pipeline.files.parts import Places, type_of
 from roost.pipeline.files.tables import read_bars, read_events, read_subscriptions
 from roost.pipeline.workload.quotes import bars
 from roost.simulation.market import BarMarket, SyntheticMarket
@@ -46,7 +46,9 @@ def rows_of(frame: Any) -> Rows:
 def read(form: Form, lines: list[str]) -> Rows:
     """Both passes over some lines, without Spark."""
     array = pa.array(lines, pa.string())
-    types = {name: type_of("f", name, seen, form) for name, seen in form.survey(array).items()}
+    places = Places(["f"])
+    places.begin(0)
+    types = {name: type_of(places, name, seen, form) for name, seen in form.survey(array).items()}
     columns = [column.to_pylist() for column in form.columns(array, types)]
     return [dict(zip(types, [c[n] for c in columns], strict=True)) for n in range(len(lines))]
 
@@ -226,6 +228,43 @@ def test_json_events_are_numbered_in_the_order_of_the_file(
     assert sorted(found, key=lambda row: int(row["publication"])) == [
         {"publication": n, **event} for n, event in enumerate(events)
     ]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_folders_of_lines_are_read_in_the_order_of_their_names(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a folder [1]"
+    folder.mkdir()
+    written(folder, "_SUCCESS", "")
+    for name, first, last in (("b+%20.csv", 100, 200), ("a é.csv", 0, 100), ("c.csv", 200, 201)):
+        rows = "".join(f"{n},{n + 0.5 if n > 150 else n}\n" for n in range(first, last))
+        written(folder, name, f"n,x\n{rows}")
+    frame = read_events(spark, str(folder))
+    assert frame.dtypes[1:] == [("n", "bigint"), ("x", "double")]
+    found = sorted((row["publication"], row["n"]) for row in rows_of(frame))
+    assert found == [(n, n) for n in range(201)]
+    # A wrong line is that of its file.
+    written(folder, "c.csv", "n,x\n1,2\n1\n")
+    with pytest.raises(UserError, match=r"c\.csv, line 3: "):
+        read_events(spark, str(folder))
+    written(folder, "c.csv", "n,y\n1,2\n")
+    with pytest.raises(
+        UserError, match=r"c\.csv, line 1: the header is n, y; expected that of .*: n, x"
+    ):
+        read_events(spark, str(folder))
+    written(folder, "d.ndjson", "{}\n")
+    with pytest.raises(UserError, match=r"files that end in \.csv, \.ndjson; expected one kind"):
+        read_events(spark, str(folder))
+
+
+def test_what_spark_wrote_as_json_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    events = spark.range(0, 40, 1, 4).selectExpr("id as n", "if(id > 30, null, id / 2) as half")
+    events.write.json(f"file://{tmp_path}/events")
+    found = rows_of(read_events(spark, f"{tmp_path}/events"))
+    assert sorted(row["n"] for row in found) == list(range(40))
+    assert sorted(row["publication"] for row in found) == list(range(40))
+    assert all(row.get("half") == (row["n"] / 2 if row["n"] <= 30 else None) for row in found)
 
 
 def test_compressed_lines_and_numbers_that_are_given(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession, functions
 
 import roost
+from roost.broker.hops import Session
+from roost.broker.messages import Publication
 from roost.cli.sim.run import Plan, carry_out
 from roost.errors import UserError
+from roost.language import Event
 from roost.pipeline.lake.files import FILES_A_THREAD, TableInfo, unknown
 from roost.pipeline.lake.lake import Lake, chosen
 from roost.runtime.admin_client import ask
@@ -24,6 +27,7 @@ from roost.traces import SCHEMAS, About, TraceWriter
 from roost.traces.rows import LinkRow
 from roost.traces.run import versions
 from roost.traces.segments import SegmentWriter
+from roost.traces.visits import Read, Stretch, VisitLog
 from tests.cli.live import HOST, live_brokers
 
 LINK = LinkRow(10.0, "B0", "B1", class_="data", sent=7, received=7, waiting=0)
@@ -334,6 +338,30 @@ def segments(lake: Path, *times: float) -> None:
         writer.add("links", LINK._replace(time=time_))
         writer.next_segment(0.0)
     writer.close()
+
+
+def test_what_a_live_broker_has_routed_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Its files are written in haste, with other encodings than those of a simulated run."""
+    writer = SegmentWriter(tmp_path, "live", part="B0", now=0.0, life=3, about=About("live"))
+    source, to = Session("s1", "c1", None), Session("s2", "c2", None)
+    to.matched = ("a",)
+    for segment in (0, 1):
+        log = VisitLog()
+        for number in range(1, 4):
+            publication = Publication("P", 10 * segment + number, Event({"x": 1}))
+            log.tap(source, publication, 0, [], [to], 0.0)
+        writer.visited(Stretch(log.take(), [Read(1.0 + segment, 2.0 + segment, 3)]))
+        writer.next_segment(0.0)
+    writer.close()
+    for joined in (False, True):
+        if joined:
+            Lake(tmp_path).compact()
+        rows = Lake(tmp_path).read(spark, "deliveries", "live").orderBy("time").collect()
+        assert [row.sequence for row in rows] == [1, 2, 3, 11, 12, 13]
+        assert {(row.publisher, row.broker, row.source, row.life) for row in rows} == {
+            ("P", "B0", "c1", 3)
+        }
+        assert rows[0].clients == [Row(client="c2", subscriptions=["a"])]
 
 
 def test_segments_are_joined_and_read_as_before(spark: SparkSession, lake: Path) -> None:

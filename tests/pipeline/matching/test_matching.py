@@ -128,6 +128,28 @@ def test_columns_may_stand_in_any_order_and_have_types_that_no_filter_asks_for(
     assert found_pairs(found) == [(7, 2), (7, 3), (8, 1)]
 
 
+@PLANS
+def test_times_days_and_amounts_are_numbers_and_texts(spark: SparkSession, plan: str) -> None:
+    publications = spark.sql(
+        "select 1L as publication, timestamp '2026-01-02 00:00:00.5 UTC' as at, date '2026-01-02' as day,"
+        " timestamp_ntz '2026-01-02 09:30:00.5' as local, 12.50bd as price, cast(7 as decimal(9, 0)) as n"
+        " union all select 2L, null, null, null, null, null"
+    )
+    filters = {
+        1: "at = 1767312000.5",
+        2: "at > 1767312000.5",
+        3: "day = '2026-01-02'",
+        4: "day >= '2026-01-03'",
+        5: "local = '2026-01-02 09:30:00.5'",
+        6: "price = 12.5",
+        7: "n = 7",
+        8: "price > 12.5 or n < 7",
+    }
+    found = match(publications, table_of(spark, filters), plan=plan, keep=["day"])
+    assert dict(found.dtypes)["day"] == "date"
+    assert found_pairs(found) == [(1, number) for number in (1, 3, 5, 6, 7)]
+
+
 def test_ids_may_be_texts(spark: SparkSession) -> None:
     publications = spark.createDataFrame([("p1", 1.0), ("p2", 3.0)], "publication string, x double")
     filters = [("late", "x > 2"), ("any", "x present"), ("early", "x < 2")]
@@ -270,9 +292,9 @@ def one(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
 def test_tables_that_are_none(spark: SparkSession, one: tuple[DataFrame, DataFrame]) -> None:
     publications, subscriptions = one
     for plan in ("broadcast", "join"):
-        on_tag = table_of(spark, {1: "word = 'a'", 2: "tag present"})
-        with pytest.raises(UserError, match=r"'tag' .* is date; an attribute is one of"):
-            match(publications, on_tag, plan=plan)
+        on_tag = table_of(spark, {1: "word = 'a'", 2: "tags present"})
+        with pytest.raises(UserError, match=r"'tags' .* is array<date>; an attribute is one of"):
+            match(publications.selectExpr("*", "array(tag) as tags"), on_tag, plan=plan)
     publications = publications.drop("tag")
     with pytest.raises(UserError, match="no column 'publication'"):
         match(subscriptions, subscriptions)

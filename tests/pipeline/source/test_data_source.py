@@ -67,6 +67,24 @@ def test_what_waits_is_a_table(
     assert broker.waiting("table") is None
 
 
+def test_spark_finds_it_by_itself(
+    spark: SparkSession, broker: LiveBroker, client: SyncClient
+) -> None:
+    """In a session that nobody has told of it, from SQL; and its time is one for watermarks."""
+    subscribed(client, "found present", "found")
+    client.publish({"found": 7})
+    client.flush()
+    fresh = spark.newSession()
+    fresh.sql(
+        "create temporary view events using roost"
+        f" options (url '{broker.url}', name 'found', subscription 'found present')"
+    )
+    query = "select event, abs(unix_seconds(time) - unix_seconds(now())) < 600 from events"
+    assert list(map(tuple, fresh.sql(query).collect())) == [('{"found":7}', True)]
+    waiting = fresh.readStream.format("roost").option("url", broker.url).option("name", "found")
+    assert waiting.load().withWatermark("time", "10 seconds").isStreaming
+
+
 def run(frame: DataFrame, broker: LiveBroker, checkpoint: Path) -> None:
     query = (
         frame.writeStream.format("roost")
@@ -132,6 +150,10 @@ def test_a_table_is_published(
     named.save()
     client.publish({"row": -1})
     assert [table.get(30)["row"] for _ in range(21)] == [*range(20), -1]
+    # Other rows are not passed over: they need another name.
+    other = frame.where("row < 19").write.format("roost").mode("append").option("url", broker.url)
+    with pytest.raises(PySparkException, match="with other events: 20 then, 19 now"):
+        other.option("name", "rows-1").option("spool", str(tmp_path)).save()
 
 
 @pytest.mark.parametrize(

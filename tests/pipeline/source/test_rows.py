@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -16,12 +18,15 @@ from pyspark.sql.types import (
     BooleanType,
     ByteType,
     DataType,
+    DateType,
+    DecimalType,
     DoubleType,
     IntegerType,
     LongType,
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
 )
 
@@ -31,6 +36,7 @@ from roost.errors import UserError
 from roost.language import Event
 from roost.pipeline.source.options import local_path, reading, writing
 from roost.pipeline.source.rows import (
+    DEFAULT_SCHEMA,
     Numbered,
     check_sink_schema,
     check_source_schema,
@@ -139,13 +145,63 @@ def test_a_value_that_does_not_fit_is_null(kind: str, cases: list[tuple[Any, Any
 @pytest.mark.parametrize(
     ("ddl", "message"),
     [
-        ("time string", "'time' is string; the format 'roost' has it as double"),
+        ("time string", "'time' is string; the format 'roost' has it as timestamp"),
         ("x array<int>", "'x' is array<int>; an attribute is one of boolean"),
     ],
 )
 def test_columns_that_can_not_be_filled_are_refused(ddl: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         check_source_schema(columns(ddl))
+
+
+def test_the_time_is_an_instant() -> None:
+    schema = columns("time timestamp")
+    check_source_schema(schema)
+    assert "time timestamp" in DEFAULT_SCHEMA
+    times = [1.5, -1.0, math.nan, math.inf, 1e300]
+    events = [
+        Numbered(n, EventView(Publication("P", n, Event({}), published_at=time)))
+        for n, time in enumerate(times)
+    ]
+    found = rows_of(events, schema).column("time").to_pylist()
+    assert found == [
+        datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC),
+        datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC),
+        *[None] * 3,
+    ]
+
+
+def test_times_days_and_amounts_are_numbers_and_texts() -> None:
+    at = datetime(2026, 1, 2, 0, 0, 0, 500_000, UTC)
+    batch = pa.record_batch(
+        {
+            "at": pa.array([at, None], pa.timestamp("us", "Europe/Berlin")),
+            "day": [at.date(), None],
+            "local": pa.array([at.replace(tzinfo=None), None], pa.timestamp("us")),
+            "n": pa.array([Decimal(7), None], pa.decimal128(9, 0)),
+            "price": pa.array([Decimal("12.50"), None], pa.decimal128(9, 2)),
+        }
+    )
+    types = (TimestampType(), DateType(), TimestampNTZType(), DecimalType(9, 0), DecimalType(9, 2))
+    schema = StructType(list(map(StructField, batch.schema.names, types)))
+    check_sink_schema(schema)
+    kinds = {field.name: field.dataType.simpleString() for field in schema}
+    first, second = events_of(batch, kinds)
+    assert repr(dict(first.attributes)) == repr(
+        {
+            "at": 1767312000.5,
+            "day": "2026-01-02",
+            "local": "2026-01-02 00:00:00.5",
+            "n": 7,
+            "price": 12.5,
+        }
+    )
+    assert second.attributes == {}
+
+
+OUTGOING = {"event": "string", "b": "string", "c": "double", "payload": "string"} | {
+    "content_type": "string"
+}
 
 
 def test_rows_become_events() -> None:
@@ -158,7 +214,7 @@ def test_rows_become_events() -> None:
             "content_type": pa.array([None, "t", None]),
         }
     )
-    assert [tuple(event) for event in events_of(batch)] == [
+    assert [tuple(event) for event in events_of(batch, OUTGOING)] == [
         ({"a": 1, "b": "x"}, b"text", ""),
         ({"b": "z", "c": 2.5}, b"", "t"),
         ({"b": "over"}, b"", ""),
@@ -170,7 +226,8 @@ def test_rows_become_events() -> None:
     [
         ("event bigint", "'event' is bigint; expected string"),
         ("payload double", "'payload' is double; expected binary or string"),
-        ("x timestamp", "'x' is timestamp; expected boolean or"),
+        ("x array<int>", "'x' is array<int>; expected boolean or"),
+        ("payload timestamp", "'payload' is timestamp; expected binary or string"),
     ],
 )
 def test_rows_of_which_no_events_can_be_made_are_refused(ddl: str, message: str) -> None:

@@ -1,9 +1,10 @@
-"""A file of lines as a table, by the tasks of Spark.
+"""A file of lines as a table, or a folder of them, by the tasks of Spark.
 
 Spark cuts a file into parts, known by the byte at which they begin, and reads each from its beginning to
-its end. The first time, tasks say how many lines and rows a part has, which columns with which kinds of
-values, and the first line that is wrong. Put together in the order of the parts that gives the types, the
-number of every part's first row and the number of a wrong line. The second time they read the rows.
+its end. In a folder the number of the file, in the order of their names, stands before that byte. The first
+time, tasks say how many lines and rows a part has, which columns with which kinds of values, and the first
+line that is wrong. Put together in the order of the parts that gives the types, the number of every part's
+first row, and the file and number of a wrong line. The second time they read the rows.
 """
 
 from __future__ import annotations
@@ -51,56 +52,80 @@ SURVEY = pa.schema(
     ]
 )
 BOM = "\ufeff"
+# What the number of a file is multiplied with, in the number of a part: more bytes than any file has.
+FILE = 1 << 44
 
 Batches = Iterator[pa.RecordBatch]
 
 
-def text_lines(spark: SparkSession, address: str) -> DataFrame:
-    """The lines of a file, and the parts that they are in."""
-    frame = spark.read.text(address)
-    return frame.selectExpr(f"_metadata.file_block_start AS {PART}", f"value AS {LINE}")
+def text_lines(spark: SparkSession, addresses: Sequence[str], names: Sequence[str]) -> DataFrame:
+    """The lines of files, and the parts that they are in; what a file is called tells it from the others."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 (Spark is slow to load)
+
+    frame = spark.read.text(list(addresses))
+    begin, line = F.col("_metadata.file_block_start"), F.col("value").alias(LINE)
+    if len(names) > 1:
+        numbers = F.create_map(*(F.lit(x) for pair in enumerate(names) for x in reversed(pair)))
+        # Spark has it as in an address, where + is no space, whatever `url_decode` takes it for.
+        name = F.replace(F.col("_metadata.file_name"), F.lit("+"), F.lit("%2B"))
+        begin += numbers[F.url_decode(name)] * FILE
+    return frame.select(begin.alias(PART), line)
 
 
-def header_of(lines: DataFrame, path: str) -> list[str]:
-    """The names in the header of a CSV file."""
-    first = lines.where(f"{PART} = 0").first()
-    text = "" if first is None else first[LINE].removeprefix(BOM)
-    if not text.strip():
-        raise UserError(f"{path}, line 1: expected a header, the names of the columns")
-    try:
-        return csv_header(text)
-    except LineError as bad:
-        raise UserError(f"{path}, line 1: {bad}") from None
+def header_of(lines: DataFrame, paths: Sequence[str]) -> list[str]:
+    """The names in the header of CSV files, which is the same in all."""
+    firsts: dict[int, str] = {}
+    for row in lines.where(f"{PART} % {FILE} = 0").mapInArrow(FirstLines(), lines.schema).collect():
+        firsts.setdefault(row[PART] // FILE, row[LINE])
+    header: list[str] = []
+    for number, path in enumerate(paths):
+        text = firsts.get(number, "").removeprefix(BOM)
+        if not text.strip():
+            raise UserError(f"{path}, line 1: expected a header, the names of the columns")
+        try:
+            found = csv_header(text)
+        except LineError as bad:
+            raise UserError(f"{path}, line 1: {bad}") from None
+        header = header or found
+        if found != header:
+            raise UserError(
+                f"{path}, line 1: the header is {', '.join(found)}; expected that of {paths[0]}:"
+                f" {', '.join(header)}"
+            )
+    return header
 
 
 def numbered_lines(
     lines: DataFrame,
     form: Form,
     path: str,
+    paths: Sequence[str],
     key: str,
     given_in: Callable[[Sequence[str], str], str | None],
 ) -> DataFrame:
-    """The rows of a file, their number first; `given_in` says which of the columns has it, if one has."""
+    """The rows of files, their number first; `given_in` says which of the columns has it, if one has."""
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 (Spark is slow to load)
 
     begins: dict[int, int] = {}
     columns: dict[str, Seen] = {}
-    line_count = row_count = 0
+    whole = Places(list(paths))
+    row_count = 0
     found = lines.mapInArrow(Surveying(form), from_arrow_schema(SURVEY)).collect()
     for part in sorted(found, key=lambda row: int(row[PART])):
+        whole.begin(part[PART] // FILE)
         if part.wrong is not None:
-            raise UserError(f"{path}, line {line_count + part.place + 1}: {part.wrong}")
+            raise UserError(f"{whole.where(whole.lines + part.place)}: {part.wrong}")
         begins[part[PART]] = row_count
         for name, seen in _decode_columns(part.columns).items():
-            columns.setdefault(name, Seen()).add(seen, line_count)
-        line_count += part.lines
+            columns.setdefault(name, Seen()).add(seen, whole.lines)
+        whole.lines += part.lines
         row_count += part.rows
     if not row_count:
         raise UserError(f"{path}: there is nothing in it")
-    types = {name: type_of(path, name, seen, form) for name, seen in columns.items()}
+    types = {name: type_of(whole, name, seen, form) for name, seen in columns.items()}
     given = given_in(list(columns), key)
     if given is not None:
-        _check_numbers(path, given, columns[given], row_count)
+        _check_numbers(path, whole, given, columns[given], row_count)
     schema = pa.schema([(key, pa.int64()), *((n, t) for n, t in types.items() if n != given)])
     return lines.mapInArrow(Reading(form, begins, types, key, given), from_arrow_schema(schema))
 
@@ -108,11 +133,43 @@ def numbered_lines(
 _decode_columns = msgspec.json.Decoder(dict[str, Seen]).decode
 
 
-def _check_numbers(path: str, name: str, seen: Seen, rows: int) -> None:
+class Places:
+    """Lines by their number in all files together, and what people call them."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self.lines = 0  # so far
+        self._paths = paths
+        self._begins: dict[int, int] = {}  # of each file its first
+
+    @property
+    def first(self) -> str:
+        """The first of the files."""
+        return self._paths[0]
+
+    def begin(self, file: int) -> None:
+        """The next line is one of this file."""
+        self._begins.setdefault(file, self.lines)
+
+    def _found(self, line: int) -> tuple[str, int]:
+        file = max(number for number, first in self._begins.items() if first <= line)
+        return self._paths[file], line - self._begins[file] + 1
+
+    def where(self, line: int) -> str:
+        """For the beginning of a message."""
+        path, number = self._found(line)
+        return f"{path}, line {number}"
+
+    def line(self, line: int) -> str:
+        """Within a message."""
+        path, number = self._found(line)
+        return f"line {number}" if len(self._paths) == 1 else f"line {number} of {path}"
+
+
+def _check_numbers(path: str, places: Places, name: str, seen: Seen, rows: int) -> None:
     for kind, place in seen.kinds.items():
         if kind not in (INTEGER, EXACT):
             raise UserError(
-                f"{path}, line {place + 1}: the {name} is of the kind {kind}; expected a whole number"
+                f"{places.where(place)}: the {name} is of the kind {kind}; expected a whole number"
             )
     if seen.values < rows:
         missing = rows - seen.values
@@ -121,12 +178,12 @@ def _check_numbers(path: str, name: str, seen: Seen, rows: int) -> None:
         )
 
 
-def type_of(path: str, name: str, seen: Seen, form: Form) -> pa.DataType:
+def type_of(places: Places, name: str, seen: Seen, form: Form) -> pa.DataType:
     """The type of a column. Without values it is one of texts."""
     try:
         check_name(name, "the header" if form.header else "an object")
     except LanguageError as bad:
-        raise UserError(f"{path}: {bad}") from None
+        raise UserError(f"{places.first}: {bad}") from None
     kinds = dict(seen.kinds)
     exact = kinds.pop(EXACT, None)
     if not kinds:
@@ -134,22 +191,23 @@ def type_of(path: str, name: str, seen: Seen, form: Form) -> pa.DataType:
     if set(kinds) <= {INTEGER, FLOAT, BEYOND}:
         if BEYOND in kinds:
             raise UserError(
-                f"{path}, line {kinds[BEYOND] + 1}: the {name} is too large; expected an integer of 64 bits,"
+                f"{places.where(kinds[BEYOND])}: the {name} is too large; expected an integer of 64 bits,"
                 " or a number up to 1.7976931348623157e308"
             )
         if FLOAT not in kinds:
             return TYPES[INTEGER]
         if exact is not None:
             raise UserError(
-                f"{path}, line {exact + 1}: the {name} is an integer that no float equals, and line"
-                f" {kinds[FLOAT] + 1} makes this a column of floats; expected only integers, or smaller ones"
+                f"{places.where(exact)}: the {name} is an integer that no float equals, and"
+                f" {places.line(kinds[FLOAT])} makes this a column of floats; expected only integers, or"
+                " smaller ones"
             )
         return TYPES[FLOAT]
     if len(kinds) > 1 and form.typed:
         (one, here), (other, there), *_ = sorted(kinds.items(), key=lambda kind: kind[1])
         raise UserError(
-            f"{path}: the attribute {name!r} is of the kind {one} in line {here + 1} and of the kind {other}"
-            f" in line {there + 1}; expected one kind in the whole file"
+            f"{places.first}: the attribute {name!r} is of the kind {one} in {places.line(here)} and of the"
+            f" kind {other} in {places.line(there)}; expected one kind everywhere"
         )
     return TYPES[next(iter(kinds)) if len(kinds) == 1 else TEXT]
 
@@ -180,7 +238,7 @@ def together(batches: Batches, form: Form) -> Iterator[Lines]:
             texts = batch.column(LINE).slice(low, high - low)
             start = before.get(part, 0)
             places = filled(texts)
-            if part == start == 0:
+            if part % FILE == start == 0:
                 if form.header:
                     places = places[places > 0]
                 elif texts[0].as_py().startswith(BOM):
@@ -198,6 +256,20 @@ class Part:
     columns: dict[str, Seen] = field(default_factory=dict)
     wrong: str | None = None
     place: int | None = None
+
+
+class FirstLines:
+    """Of the lines that a task has of each part the first."""
+
+    def __call__(self, batches: Batches) -> Batches:
+        seen: set[int] = set()
+        for batch in batches:
+            firsts: dict[int, int] = {}
+            for place, part in enumerate(batch.column(PART).to_pylist()):
+                if part not in seen:
+                    firsts.setdefault(part, place)
+            seen.update(firsts)
+            yield batch.take(pa.array(firsts.values(), pa.int64()))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Users' own files as tables of the pipeline: events, subscriptions and bars.
 
 The end of the name says the format: `.csv` (with a header), `.ndjson` or `.jsonl` (an object a line), both
-also with `.gz` or `.bz2` behind it, else Parquet, a file or a folder of them. Paths are those of this
+also with `.gz` or `.bz2` behind it, else Parquet; a file, or a folder of them (in which `.json`, which is
+what Spark calls them, are JSON lines, too). Paths are those of this
 machine, or addresses that Spark reads (`hdfs://...`, `s3a://...`). What is wrong is a `UserError` that
 names the file, and the line or column where there is one; it comes from the call, not from a job an hour
 later.
@@ -87,23 +88,37 @@ def _read(spark: SparkSession, path: str, key: str) -> DataFrame:
 
 
 def _reader_of(path: str) -> Callable[[SparkSession, str, str], DataFrame]:
-    """How it is read: by the end of its name."""
+    """How it is read: by the end of its name, or of the names in it."""
     local = _local(path)
     if local is not None and not local.exists():
         raise UserError(f"{path}: there is no such file")
-    name = path.lower()
-    for end in COMPRESSED:
-        name = name.removesuffix(end)
-    ends = Path(name).suffix
     if local is not None and local.is_dir():
-        return _read_parquet
-    if ends in _READERS:
-        return _READERS[ends]
+        ends = {end for file in _files_of(local) if (end := _end(file.name)) in _IN_FOLDERS}
+        readers = {_IN_FOLDERS[end] for end in ends}
+        if len(readers) > 1:
+            raise UserError(
+                f"{path}: has files that end in {', '.join(sorted(ends))}; expected one kind"
+            )
+        return readers.pop() if readers else _read_parquet
+    if _end(path) in _READERS:
+        return _READERS[_end(path)]
     if local is None:
         return _read_parquet
     raise UserError(
-        f"{path}: expected a file that ends in {', '.join(_READERS)}, or a folder of Parquet files"
+        f"{path}: expected a file that ends in {', '.join(_READERS)}, or a folder of such files"
     )
+
+
+def _end(name: str) -> str:
+    name = name.lower()
+    for end in COMPRESSED:
+        name = name.removesuffix(end)
+    return Path(name).suffix
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """What Spark would read there."""
+    return sorted(file for file in folder.iterdir() if visible(file.name) and file.is_file())
 
 
 # --- places ---------------------------------------------------------------------------------------
@@ -213,12 +228,27 @@ def _numbered(frame: DataFrame, key: str) -> DataFrame:
 
 
 def _read_csv(spark: SparkSession, path: str, key: str) -> DataFrame:
-    lines = text_lines(spark, _address(path))
-    return numbered_lines(lines, Csv(header_of(lines, path)), path, key, given_number)
+    paths = _paths(path)
+    lines = _lines(spark, paths)
+    return numbered_lines(lines, Csv(header_of(lines, paths)), path, paths, key, given_number)
 
 
 def _read_ndjson(spark: SparkSession, path: str, key: str) -> DataFrame:
-    return numbered_lines(text_lines(spark, _address(path)), Ndjson(), path, key, given_number)
+    paths = _paths(path)
+    return numbered_lines(_lines(spark, paths), Ndjson(), path, paths, key, given_number)
+
+
+def _paths(path: str) -> list[str]:
+    """The files of lines: itself, or those in it that are not empty (as Spark leaves them)."""
+    local = _local(path)
+    if local is None or not local.is_dir():
+        return [path]
+    found = [file for file in _files_of(local) if _end(file.name) in _IN_FOLDERS]
+    return [str(file) for file in found if file.stat().st_size] or [str(found[0])]
+
+
+def _lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    return text_lines(spark, [_address(each) for each in paths], [Path(p).name for p in paths])
 
 
 _READERS: Mapping[str, Callable[[SparkSession, str, str], DataFrame]] = {
@@ -227,3 +257,4 @@ _READERS: Mapping[str, Callable[[SparkSession, str, str], DataFrame]] = {
     ".jsonl": _read_ndjson,
     ".parquet": _read_parquet,
 }
+_IN_FOLDERS = {**_READERS, ".json": _read_ndjson}

@@ -25,6 +25,7 @@ from roost.pipeline.schemas import (
     spark_schema,
     with_long_ids,
 )
+from roost.pipeline.values import language_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -101,11 +102,14 @@ def checked_inputs(
     _check_keep(keep, positions, form)
     checked(publications, "publications", or_text=PUBLICATION)
     kinds = {f.name: f.dataType.simpleString() for f in fields if f.name != PUBLICATION}
-    others = {}
+    others: dict[str, str] = {}
+    became: dict[str, str] = {}
     if event_column is None:
         # Columns of other types may be there, as long as no filter speaks of them.
         others = {name: kind for name, kind in kinds.items() if kind not in ATTRIBUTE_TYPES}
-        attributes = {name: positions[name] for name in kinds if name not in others}
+        became = {name: kind for name in others if (kind := language_type(others[name]))}
+        others = {name: kind for name, kind in others.items() if name not in became}
+        attributes = {n: positions[n] for n in kinds if n not in others and n not in became}
         event = None
     else:
         event = _event_position(fields, positions, event_column)
@@ -118,10 +122,14 @@ def checked_inputs(
     order = [positions[PUBLICATION], *(p for n, p in positions.items() if n != PUBLICATION)]
     place = {old: new for new, old in enumerate(order)}
     renamed = publications.toDF(*(f"c{place[n]}" for n in range(len(fields))))
+    placed = {name: place[at] for name, at in attributes.items()}
+    for name, kind in became.items():  # beside what they were, which may be kept
+        at = placed[name] = len(renamed.columns)
+        renamed = renamed.selectExpr("*", f"cast(c{place[positions[name]]} as {kind}) as c{at}")
     filters, names = _subscriptions(subscriptions)
     return Inputs(
         renamed,
-        {name: place[at] for name, at in attributes.items()},
+        placed,
         others,
         tuple((place[positions[name]], name) for name in keep),
         None if event is None else place[event],

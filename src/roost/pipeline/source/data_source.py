@@ -1,8 +1,5 @@
 """The Spark data source `roost`: a federation of brokers, to read from and to publish to.
 
-    from roost.pipeline import register
-
-    register(spark)
     events = (
         spark.readStream.format("roost")
         .option("url", "roost://broker.example:7411")
@@ -16,16 +13,20 @@
 | --- | --- |
 | `name` | of the durable subscription: what comes while nobody reads waits under this name |
 | `subscription` | its filter, in either syntax; `*`, which is everything, if there is none |
-| `maxEventsPerBatch` | at most so many events in a batch of a stream (10,000) |
+| `maxEventsPerBatch` | at most so many events in a batch of a stream (10,000), or of `spark.read` (all) |
 | `partitions` | in at most so many parts (as many as the machine of the driver has processors) |
 | `without` | the name of an attribute: events that have it are passed over |
 | `failOnDataLoss` | `false`: go on with what comes if the broker has forgotten the subscription |
 | `acknowledge` | `true`, of `spark.read`: what is read does not come again |
+| `takeOver` | `true`, for one start: the name is this query's, whosever it was |
 
 | option of writing | what it says |
 | --- | --- |
 | `name` | of the outbox, by which the broker knows which events it has taken |
 | `spool` | a folder that the driver and all workers see; a stream has it inside its `checkpointLocation` |
+| `takeOver` | as above |
+
+A name belongs to one query: see `claims`.
 
 Both have `url`, `user`, `token`, `authority`, `certificate`, `key` and `timeout` (seconds), which are as for
 `roost.connect`, with the same variables of the environment.
@@ -57,19 +58,21 @@ NOTHING = "roost.nothing present"
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format `roost` known to a session."""
+    """Make the format `roost` known to a session whose Python does not have `pyspark_roost`."""
     spark.dataSource.register(RoostDataSource)
 
 
 def forget(name: str, place: Place) -> None:
     """End a durable subscription for good: the broker forgets it, and what waits for it."""
-    from roost.pipeline.source.feed import Feed  # noqa: PLC0415 (as below)
+    from roost.pipeline.source.claims import READER, release  # noqa: PLC0415 (as below)
+    from roost.pipeline.source.feed import Feed  # noqa: PLC0415
 
     feed = Feed(Reading(place=place, name=name, subscription=NOTHING))
     try:
         feed.forget()
     finally:
         feed.close()
+    release(place, READER, name)
 
 
 class RoostDataSource(DataSource):

@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from msgspec import Struct, convert, to_builtins
+from msgspec.structs import replace
 
 from roost.client import ClientError, NotInTime, SyncClient, SyncEvent, SyncSubscription
 from roost.errors import UserError
@@ -39,10 +40,15 @@ class Offset(Struct, frozen=True):
     life: int = 0  # how often the broker has forgotten the subscription
     number: int = 0
     event: str = ""  # its id
+    query: int = 0  # whose offset it is (see `claims`); 0 before it has a number
 
     @property
     def place(self) -> tuple[int, int]:
         return self.life, self.number
+
+    def of(self, query: int) -> Offset:
+        """The same, as that query has it."""
+        return replace(self, query=query)
 
     def as_dict(self) -> dict[str, Any]:
         """As Spark keeps it, in JSON."""
@@ -208,6 +214,12 @@ class Feed:
             self.pull(most)
         count = min(most, len(self._held) if target is None else self._upto(target.place))
         return self._offset(count) or start
+
+    def newest(self, most: int) -> Offset | None:
+        """The same with what has come meanwhile, until so many are held; if we are connected at all."""
+        if self._subscription is not None and self._unproven is None:
+            self.pull(most)
+        return self.last()
 
     def last(self) -> Offset | None:
         """The offset of the last event that is here, if there is any."""

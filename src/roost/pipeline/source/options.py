@@ -29,9 +29,17 @@ SPOOL = "roost-spool"
 # What Spark itself adds to the options of a stream.
 OF_SPARK = frozenset(("path", "checkpointlocation", "queryname"))
 CONNECTING = ("url", "user", "token", "authority", "certificate", "key", "timeout")
-READING = ("subscription", "name", "maxEventsPerBatch", "partitions", "without", "failOnDataLoss")
+READING = (
+    "subscription",
+    "name",
+    "maxEventsPerBatch",
+    "partitions",
+    "without",
+    "failOnDataLoss",
+    "takeOver",
+)
 BATCH_READING = ("acknowledge",)
-WRITING = ("name", "spool")
+WRITING = ("name", "spool", "takeOver")
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -73,6 +81,8 @@ class Reading(Struct, frozen=True, kw_only=True):
     without: str = ""  # events with this attribute are passed over
     fail_on_data_loss: bool = True
     acknowledge: bool = False
+    take_over: bool = False  # the name, from the query that it belongs to
+    events_max: int | None = None  # of `spark.read`, if somebody wants no more
 
 
 class Writing(Struct, frozen=True, kw_only=True):
@@ -81,6 +91,7 @@ class Writing(Struct, frozen=True, kw_only=True):
     place: Place
     name: str  # "" only for a batch, which then is published as often as the job is run
     spool: str  # "" only for a batch
+    take_over: bool = False  # the name, from the query that it belongs to
 
 
 def reading(given: Mapping[str, str]) -> Reading:
@@ -101,6 +112,8 @@ def reading(given: Mapping[str, str]) -> Reading:
         without=options.text("without"),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
         acknowledge=options.flag("acknowledge", False),
+        take_over=options.flag("takeOver", False),
+        events_max=options.number("maxEventsPerBatch", 0) or None,
     )
 
 
@@ -127,7 +140,10 @@ def writing(given: Mapping[str, str], *, stream: bool) -> Writing:
             " once however often the job is run, or neither"
         )
     return Writing(
-        place=_place(options), name=name, spool=str(local_path(spool, "spool")) if spool else ""
+        place=_place(options),
+        name=name,
+        spool=str(local_path(spool, "spool")) if spool else "",
+        take_over=options.flag("takeOver", False),
     )
 
 

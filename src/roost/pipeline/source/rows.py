@@ -21,6 +21,7 @@ import pyarrow as pa
 from roost.errors import UserError
 from roost.language import Event, LanguageError, Value
 from roost.pipeline.schemas import ATTRIBUTE_TYPES
+from roost.pipeline.values import converter, language_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -34,16 +35,20 @@ FIXED: Mapping[str, str] = {
     "publisher": "string",
     "sequence": "bigint",
     "number": "bigint",  # the offset: its number among all events of the durable subscription
-    "time": "double",  # when it was published, by the publisher's clock, in seconds since 1970
+    "time": "timestamp",  # when it was published, by the publisher's clock
     EVENT: "string",  # its attributes, as JSON
     PAYLOAD: "binary",
     CONTENT_TYPE: "string",
 }
+# What a schema may ask for instead: seconds since 1970.
+OTHERWISE: Mapping[str, str] = {"time": "double"}
 DEFAULT_SCHEMA = ", ".join(
     f"{name} {kind}" for name, kind in FIXED.items() if name not in (PAYLOAD, CONTENT_TYPE)
 )
 _RANGES = {kind: 1 << bits - 1 for kind, bits in (("tinyint", 8), ("smallint", 16), ("int", 32))}
 _RANGES["bigint"] = 1 << 63
+# The end of the year 9999.
+_SECONDS_MAX = 253_402_300_800
 
 
 class Numbered(NamedTuple):
@@ -92,7 +97,7 @@ def check_source_schema(schema: StructType) -> None:
     for field in schema:
         kind = field.dataType.simpleString()
         fixed = FIXED.get(field.name)
-        if fixed is not None and kind != fixed:
+        if fixed is not None and kind not in (fixed, OTHERWISE.get(field.name)):
             raise UserError(
                 f"the column {field.name!r} is {kind}; the format 'roost' has it as {fixed} (for an"
                 f" attribute of that name, take it out of the column {EVENT!r})"
@@ -113,6 +118,8 @@ def rows_of(events: Sequence[Numbered], schema: StructType) -> pa.RecordBatch:
         name = field.name
         if name in FIXED:
             values = list(map(_FILLERS[name], events))
+            if pa.types.is_timestamp(target.type):
+                values = list(map(_instant, values))
         else:
             fit = _fitting(field.dataType.simpleString())
             values = [fit(entry.event.get(name)) for entry in events]
@@ -129,6 +136,11 @@ _FILLERS: Mapping[str, Callable[[Numbered], Any]] = {
     PAYLOAD: lambda entry: entry.event.payload,
     CONTENT_TYPE: lambda entry: entry.event.content_type,
 }
+
+
+def _instant(seconds: float) -> int | None:
+    """In microseconds; null for what the clock of a publisher can't have meant."""
+    return round(seconds * 1e6) if abs(seconds) < _SECONDS_MAX else None
 
 
 def _fitting(kind: str) -> Callable[[Value | None], Value | None]:
@@ -166,23 +178,23 @@ def check_sink_schema(schema: StructType) -> None:
     for field in schema:
         kind = field.dataType.simpleString()
         expected = allowed.get(field.name, ATTRIBUTE_TYPES)
-        if kind not in expected:
+        if kind not in expected and (field.name in allowed or language_type(kind) is None):
             raise UserError(
                 f"the column {field.name!r} is {kind}; expected {' or '.join(expected)}"
             )
 
 
-def events_of(batch: pa.RecordBatch) -> Iterator[Outgoing]:
-    """The events of rows, checked.
+def events_of(batch: pa.RecordBatch, kinds: Mapping[str, str]) -> Iterator[Outgoing]:
+    """The events of rows, checked; `kinds` are the types of columns, as Spark names them.
 
     The columns `event` (JSON), `payload` and `content_type` are what they are called; each other column is an
     attribute, which stands beside those of `event` and before one of the same name. A null or a NaN is an
-    attribute that the event does not have.
+    attribute that the event does not have. For types that the language does not have see `values`.
     """
-    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+    columns = {name: _values(batch.column(name), kinds[name]) for name in batch.schema.names}
     texts = columns.pop(EVENT, None)
     payloads = columns.pop(PAYLOAD, None)
-    kinds = columns.pop(CONTENT_TYPE, None)
+    types = columns.pop(CONTENT_TYPE, None)
     for row in range(batch.num_rows):
         attributes: dict[str, Value] = {}
         if texts is not None and texts[row] is not None:
@@ -195,8 +207,16 @@ def events_of(batch: pa.RecordBatch) -> Iterator[Outgoing]:
         yield Outgoing(
             Event(attributes).attributes,
             payload.encode() if isinstance(payload, str) else bytes(payload or b""),
-            (kinds[row] if kinds is not None else None) or "",
+            (types[row] if types is not None else None) or "",
         )
+
+
+def _values(column: pa.Array, kind: str) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    convert = converter(kind)
+    if convert is None:
+        return values
+    return [None if value is None else convert(value) for value in values]
 
 
 # --- events in a spool ------------------------------------------------------------------------------

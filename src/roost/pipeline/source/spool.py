@@ -7,6 +7,10 @@ which the broker takes none twice. Whatever the batch would contain the second t
 
     SPOOL/QUERY/0000000007.json             the manifest of batch 7
     SPOOL/QUERY/0000000007-1f0c....arrow    what a task has written
+    SPOOL/QUERY.owner                       the number by which it claims its outbox (see `claims`)
+
+A named batch that is run again has to be the same: its manifest has a sum over its events, in whatever order
+they come, and another one is refused.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,6 +28,7 @@ from msgspec import Struct
 
 from roost.errors import UserError
 from roost.pipeline import first_wins
+from roost.pipeline.source.claims import new_claim
 from roost.pipeline.source.rows import SPOOLED, Outgoing, spooled, unspooled
 
 EVENTS_AT_A_TIME = 4_096
@@ -35,6 +41,7 @@ class Manifest(Struct, frozen=True):
 
     first: int  # the number of its first event
     parts: tuple[Part, ...]
+    content: str = ""  # of a named batch: the sum over its events
 
     @property
     def last(self) -> int:
@@ -47,6 +54,14 @@ class Spool:
 
     def __init__(self, folder: Path, query: str) -> None:
         self._folder = folder / query
+
+    def owner(self) -> int:
+        """The number of this query, which stays."""
+        path = self._folder.with_name(f"{self._folder.name}.owner")
+        said = first_wins.decide(path, str(new_claim()).encode())
+        if not said.isdigit():
+            raise UserError(f"{path}: not as the sink 'roost' writes it: expected a number")
+        return int(said)
 
     def write(self, batch: int, batches: Iterable[Iterable[Outgoing]]) -> Part:
         """Put events into a file; in a task. Without events there is none, and its name is ""."""
@@ -80,11 +95,21 @@ class Spool:
         manifest = self.decided(max(earlier)) if earlier else None
         return 0 if manifest is None else manifest.last
 
-    def decide(self, batch: int, parts: Sequence[Part], first: int) -> Manifest:
-        """The manifest of a batch: as it was decided before, else these parts from this number on."""
+    def decide(self, batch: int, parts: Sequence[Part], first: int, content: str = "") -> Manifest:
+        """The manifest of a batch: as it was decided before, else these parts from this number on.
+
+        With a sum over its content it has to be the same as before.
+        """
         path = self._manifest(batch)
-        manifest = Manifest(first, tuple(part for part in parts if part[1]))
-        return _decoded(path, first_wins.decide(path, msgspec.json.encode(manifest)))
+        manifest = Manifest(first, tuple(part for part in parts if part[1]), content)
+        decided = _decoded(path, first_wins.decide(path, msgspec.json.encode(manifest)))
+        if content and decided.content and content != decided.content:
+            self.remove(name for name, _ in manifest.parts)
+            raise UserError(
+                f"{path}: a batch of this name has been published, or begun, with other events:"
+                f" {_count(decided)} then, {_count(manifest)} now; expected the same events, or another name"
+            )
+        return decided
 
     def events(self, manifest: Manifest, above: int) -> Iterator[tuple[int, Outgoing]]:
         """The events of a manifest with their numbers, in order; only those above a number."""
@@ -131,6 +156,29 @@ class Spool:
 
     def _manifest(self, batch: int) -> Path:
         return self._folder / f"{_name(batch)}.json"
+
+
+def _count(manifest: Manifest) -> int:
+    return manifest.last - manifest.first + 1
+
+
+class Content:
+    """What a task has put into a spool, as a sum that is the same for the same events in whatever order."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def of(self, events: Iterable[Outgoing]) -> Iterator[Outgoing]:
+        """The events, which are summed up on their way."""
+        for event in events:
+            digest = sha256(msgspec.msgpack.encode(event)).digest()
+            self.total += int.from_bytes(digest[:16])
+            yield event
+
+
+def content_of(totals: Iterable[int]) -> str:
+    """That of all tasks together."""
+    return f"{sum(totals) % (1 << 128):032x}"
 
 
 def _name(batch: int) -> str:

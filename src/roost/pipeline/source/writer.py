@@ -10,7 +10,7 @@ one batch of that name, which is published once however often the job is run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -25,9 +25,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from roost.errors import UserError
+from roost.pipeline.source.claims import WRITER, claim
 from roost.pipeline.source.options import Place, Writing
 from roost.pipeline.source.rows import Outgoing, check_sink_schema, events_of
-from roost.pipeline.source.spool import EVENTS_AT_A_TIME, Part, Spool
+from roost.pipeline.source.spool import EVENTS_AT_A_TIME, Content, Part, Spool, content_of
 from roost.pipeline.task_batch import batch_of_task
 
 if TYPE_CHECKING:
@@ -41,29 +42,39 @@ FLUSH_S = 60.0
 class Written(WriterCommitMessage):
     """What a task has put into the spool."""
 
-    def __init__(self, query: str, part: Part) -> None:
+    def __init__(self, query: str, part: Part, total: int = 0) -> None:
         self.query = query
         self.part = part
+        self.total = total  # of a named batch, over its events
 
 
-def _in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[Iterable[Outgoing]]:
+def _in_pieces(
+    batches: Iterable[pa.RecordBatch], kinds: Mapping[str, str]
+) -> Iterator[Iterable[Outgoing]]:
     for batch in batches:
         for first in range(0, batch.num_rows, EVENTS_AT_A_TIME):
-            yield events_of(batch.slice(first, EVENTS_AT_A_TIME))
+            yield events_of(batch.slice(first, EVENTS_AT_A_TIME), kinds)
+
+
+def _kinds(schema: StructType) -> dict[str, str]:
+    check_sink_schema(schema)
+    return {field.name: field.dataType.simpleString() for field in schema}
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
     """Rows of a stream as events."""
 
     def __init__(self, options: Writing, schema: StructType) -> None:
-        check_sink_schema(schema)
+        self._kinds = _kinds(schema)
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         at = batch_of_task()
         if at is None:
             raise UserError("this sink is for the batches of a stream; expected df.writeStream")
-        return Written(at.query, self._spool(at.query).write(at.batch, _in_pieces(iterator)))
+        return Written(
+            at.query, self._spool(at.query).write(at.batch, _in_pieces(iterator, self._kinds))
+        )
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         written = [message for message in messages if isinstance(message, Written)]
@@ -85,16 +96,19 @@ class BatchWriter(DataSourceArrowWriter):
     """Rows of a table as events."""
 
     def __init__(self, options: Writing, schema: StructType, overwrite: bool) -> None:
-        check_sink_schema(schema)
+        self._kinds = _kinds(schema)
         if overwrite:
             raise UserError("events can't be taken back; expected the mode 'append'")
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         if self._options.spool:
-            return Written("", self._spool().write(0, _in_pieces(iterator)))
+            content = Content()
+            pieces = (content.of(events) for events in _in_pieces(iterator, self._kinds))
+            part = self._spool().write(0, pieces)
+            return Written("", part, content.total)
         with self._options.place.connect("spark") as client:
-            for events in _in_pieces(iterator):
+            for events in _in_pieces(iterator, self._kinds):
                 for event in events:
                     client.publish(event.attributes, event.payload, content_type=event.content_type)
             client.flush(FLUSH_S)
@@ -102,8 +116,9 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if self._options.spool:
-            parts = [message.part for message in messages if isinstance(message, Written)]
-            publish(self._options, self._spool(), 0, parts)
+            written = [message for message in messages if isinstance(message, Written)]
+            content = content_of(message.total for message in written)
+            publish(self._options, self._spool(), 0, [each.part for each in written], content)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if self._options.spool:
@@ -119,11 +134,13 @@ class BatchWriter(DataSourceArrowWriter):
 # --- on the driver ----------------------------------------------------------------------------------
 
 
-def publish(options: Writing, spool: Spool, batch: int, parts: Sequence[Part]) -> None:
+def publish(
+    options: Writing, spool: Spool, batch: int, parts: Sequence[Part], content: str = ""
+) -> None:
     """Publish a batch, or the rest of it; when it returns, the broker has all of it."""
-    outbox = _outbox(options.place, options.name, spool.before(batch))
+    outbox = _outbox(options, spool, batch)
     try:
-        manifest = spool.decide(batch, parts, outbox.last + 1)
+        manifest = spool.decide(batch, parts, outbox.last + 1, content)
         for number, event in spool.events(manifest, above=outbox.last):
             outbox.publish(number, event.attributes, event.payload, content_type=event.content_type)
         outbox.flush(FLUSH_S)
@@ -134,14 +151,22 @@ def publish(options: Writing, spool: Spool, batch: int, parts: Sequence[Part]) -
 
 
 # The process that commits is the same for all batches of a query, most of the time.
-_open: dict[tuple[Place, str], tuple[SyncClient, SyncOutbox]] = {}
+_open: dict[tuple[Place, str], tuple[SyncClient, SyncOutbox, int]] = {}
 
 
-def _outbox(place: Place, name: str, after: int) -> SyncOutbox:
-    """The outbox of a name, open; behind this number, if the broker has forgotten which was the last."""
+def _outbox(options: Writing, spool: Spool, batch: int) -> SyncOutbox:
+    """The outbox of the name, which is this query's, open.
+
+    If the broker has forgotten which event was the last, it is that which the spool knows of.
+    """
+    place, name, owner = options.place, options.name, spool.owner()
     there = _open.get((place, name))
-    if there is not None:
+    if there is not None and there[2] == owner:
         return there[1]
+    claim(place, WRITER, name, owner, take_over=options.take_over)
+    if there is not None:
+        _close(place, name)
+    after = spool.before(batch)
     client = place.connect("spark").open()
     try:
         outbox = client.outbox(name, after=after)
@@ -149,11 +174,11 @@ def _outbox(place: Place, name: str, after: int) -> SyncOutbox:
     except BaseException:
         client.close()
         raise
-    _open[place, name] = client, outbox
+    _open[place, name] = client, outbox, owner
     return outbox
 
 
 def _close(place: Place, name: str) -> None:
-    client, _ = _open.pop((place, name))
+    client, *_ = _open.pop((place, name))
     with suppress(UserError):  # whatever it has not said, the next one says again
         client.close(timeout_s=1.0)
