@@ -221,7 +221,7 @@ def test_curves_that_are_otherwise_do_not_hold(wrong: Mapping[str, Any], claims:
 
 def test_a_cluster_above_a_tree_is_said() -> None:
     def swapped(cell: Mapping[str, Any]) -> dict[str, float]:
-        names = dict(zip(SHAPES, ("ladder", "cluster", "tree"), strict=True))
+        names: dict[str, str] = dict(zip(SHAPES, ("ladder", "cluster", "tree"), strict=True))
         return as_in_the_paper({**cell, "topology": names[str(cell["topology"])]})
 
     report = Report(TOPOLOGIES, TOPOLOGIES.scales["small"], [1], made_up(swapped))

@@ -32,11 +32,14 @@ from roost.bench.machine import commit, machine
 from roost.bench.report import Result, Table
 from roost.bench.sizes import (
     TOPOLOGIES_BROKERS,
+    TOPOLOGIES_NOTIFIED,
     TOPOLOGIES_PUBLICATIONS,
     TOPOLOGIES_SHARED,
     TOPOLOGIES_SUBSCRIPTIONS,
 )
 from roost.bench.timing import Say, silent
+from roost.bench.topologies_ws import SINKS, Notified
+from roost.bench.topologies_ws import played as notify
 from roost.client import Subscription, connect
 from roost.experiments.topologies.cell import measured
 from roost.experiments.topologies.costs import MEASURED, STEPS, US
@@ -61,6 +64,8 @@ SHAPES: tuple[ShapeName, ...] = ("tree", "cluster")
 WHATS = ("publications", "subscriptions")
 # The same, to one listener a broker: so that what it takes to match and to deliver can be told apart.
 NARROW = "publications to one"
+# By SOAP, and of brokers and gateways together.
+NOTIFIED = "notified"
 # So many of everything before what counts: a broker's first messages have it compile.
 WARM_UP = 20
 # Of the clock by which processes are charged.
@@ -82,6 +87,7 @@ class Sizes(NamedTuple):
     publications: int = TOPOLOGIES_PUBLICATIONS  # of each machine
     subscriptions: int = TOPOLOGIES_SUBSCRIPTIONS
     shared: float = TOPOLOGIES_SHARED
+    notified: int = TOPOLOGIES_NOTIFIED  # publications of each machine by WS-Eventing; 0: none
 
 
 def run(seed: int, sizes: Sizes, say: Say = silent) -> Result:
@@ -94,6 +100,14 @@ def run(seed: int, sizes: Sizes, say: Say = silent) -> Result:
         for count in range(1, sizes.brokers + 1):
             shape = shape_of(shape_name, count)
             for what, used in _played(shape, sizes, seed, say):
+                if isinstance(used, Notified):
+                    lost += used.lost
+                    took_s = max(TICK_S, used.brokers_s + used.gateways_s)
+                    results[f"{shape_name}/{count}/{NOTIFIED}/per_processor_s"] = used.sent / took_s
+                    results[f"{shape_name}/{count}/{NOTIFIED}/brokers_share"] = (
+                        used.brokers_s / took_s
+                    )
+                    continue
                 if what in WHATS:
                     results |= _figures(f"{shape_name}/{count}", what, used)
                 lost += used.lost
@@ -175,7 +189,9 @@ def running(shape: Shape) -> Iterator[Sequence[Member]]:
             federation.end(state)
 
 
-def _played(shape: Shape, sizes: Sizes, seed: int, say: Say) -> Iterator[tuple[str, Used]]:
+def _played(
+    shape: Shape, sizes: Sizes, seed: int, say: Say
+) -> Iterator[tuple[str, Used | Notified]]:
     brokers = len(shape.brokers)
     title = f"{brokers} brokers, routing {shape.routing}"
     spread = Spread(brokers, TOPICS, sizes.shared)
@@ -196,6 +212,12 @@ def _played(shape: Shape, sizes: Sizes, seed: int, say: Say) -> Iterator[tuple[s
         yield NARROW, publish(sizes.publications, 1)
         say(f"{title}: subscriptions")
         yield "subscriptions", subscribe(sizes.subscriptions)
+        if sizes.notified:
+            say(f"{title}: WS-Eventing")
+            yield (
+                NOTIFIED,
+                notify(members, spread, list(publications(seed, spread, sizes.notified))),
+            )
 
 
 async def _publish(
@@ -328,6 +350,11 @@ def table(result: Result) -> Table:
             for figure in ("per_processor_s", "bears_per_s"):
                 row += [f"{figures[f'{shape}/{count}/{what}/{figure}']:,.0f}" for shape in SHAPES]
             rows.append(row)
+    for count in range(1, config["brokers"] + 1) if config["notified"] else ():
+        names = (f"{shape}/{count}/{NOTIFIED}/per_processor_s" for shape in SHAPES)
+        rows.append(
+            [f"by WS-Eventing, {count}", *(f"{figures[name]:,.0f}" for name in names), "", ""]
+        )
     costs = ", ".join(
         f"{step.replace('_', ' ')} {figures[f'cost_us/{step}']:.1f}"
         f" (simulated with {asdict(MEASURED)[step]:g})"
@@ -349,6 +376,8 @@ def table(result: Result) -> Table:
             f" {MACHINES} listeners a broker; {100 * config['shared']:g} % of all topics are wanted at every"
             f" broker, the others at one. Then {MACHINES} clients a broker, with"
             f" {config['subscriptions']:,} subscriptions each to {SUBSCRIPTION_TOPICS:,} topics.",
+            f"By WS-Eventing {MACHINES} machines a broker post {config['notified']:,} events each to its"
+            f" gateway, and {SINKS} sinks a broker are notified; the time is that of brokers and gateways.",
             f"What a step costs a broker, us of a processor, fitted: {costs}.",
             f"{figures['lost']:.0f} lost.",
         ],

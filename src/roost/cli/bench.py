@@ -26,6 +26,7 @@ from roost.bench.sizes import (
     SIM_SUBSCRIBERS,
     SUBSCRIPTIONS,
     TOPOLOGIES_BROKERS,
+    TOPOLOGIES_NOTIFIED,
     TOPOLOGIES_PUBLICATIONS,
     TOPOLOGIES_SHARED,
     TOPOLOGIES_SUBSCRIPTIONS,
@@ -384,6 +385,9 @@ def run_topologies(
     shared: Annotated[
         float, typer.Option(min=0, max=1, help="Of the topics, that every broker wants.")
     ] = TOPOLOGIES_SHARED,
+    notified: Annotated[
+        int, typer.Option(min=0, help="Publications of a machine by WS-Eventing; 0: none.")
+    ] = TOPOLOGIES_NOTIFIED,
     seed: Seed = SEED,
     json_: Json = False,
     write: Write = None,
@@ -393,7 +397,7 @@ def run_topologies(
     from roost.bench.timing import progress
 
     check_writable(write)
-    sizes = bench.Sizes(brokers, publications, subscriptions, shared)
+    sizes = bench.Sizes(brokers, publications, subscriptions, shared, notified)
     with progress() as say:
         result = bench.run(seed, sizes, say)
     publish(result, bench.table(result), write, quiet=json_)
