@@ -25,7 +25,7 @@ def test_costs_are_found_from_what_brokers_did_and_took() -> None:
 
 @pytest.mark.long
 def test_live_brokers_in_both_topologies() -> None:
-    result = topologies.run(1, Sizes(2, 50, 50, 0.1))
+    result = topologies.run(1, Sizes(2, 50, 50, 0.1, 5))
     assert topologies.is_clean(result)
     figures = result["results"]
     for shape in ("tree", "cluster"):
@@ -39,4 +39,6 @@ def test_live_brokers_in_both_topologies() -> None:
         "publications, 2",
         "subscriptions, 1",
         "subscriptions, 2",
+        "by WS-Eventing, 1",
+        "by WS-Eventing, 2",
     ]

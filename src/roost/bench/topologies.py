@@ -38,7 +38,7 @@ from roost.bench.sizes import (
     TOPOLOGIES_SUBSCRIPTIONS,
 )
 from roost.bench.timing import Say, silent
-from roost.bench.topologies_ws import SINKS, Notified
+from roost.bench.topologies_ws import EARLY, SINKS, Notified
 from roost.bench.topologies_ws import played as notify
 from roost.client import Subscription, connect
 from roost.experiments.topologies.cell import measured
@@ -214,10 +214,8 @@ def _played(
         yield "subscriptions", subscribe(sizes.subscriptions)
         if sizes.notified:
             say(f"{title}: WS-Eventing")
-            yield (
-                NOTIFIED,
-                notify(members, spread, list(publications(seed, spread, sizes.notified))),
-            )
+            said = list(publications(seed, spread, EARLY + sizes.notified))
+            yield NOTIFIED, notify(members, spread, said)
 
 
 async def _publish(

@@ -24,8 +24,8 @@ PATIENCE_S = 120.0
 LOOK_S = 0.005
 # Of each broker. A sink answers each notification before it gets the next.
 SINKS = 2
-# The first events of each machine have a gateway load what it needs.
-WARM_UP = 3
+# The first events of each machine have a gateway load what it needs, and do not count.
+EARLY = 3
 
 EVENT = (
     f'<s:Envelope xmlns:s="{SOAP_12.namespace}"><s:Body><e:Event xmlns:e="urn:roost:event">'
@@ -77,7 +77,7 @@ async def _play(
             wanted.append(
                 {n for n, each in enumerate(said) if filter_.matches(Event({TOPIC: each.topic}))}
             )
-        warm = {n: events[:WARM_UP] for n, events in numbers.items()}
+        warm = {n: events[:EARLY] for n, events in numbers.items()}
         early = {number for events in warm.values() for number, _ in events}
         got = [numbers for _, numbers in sinks]
 
@@ -87,7 +87,7 @@ async def _play(
         await publish(warm)
         await _arrival([want & early for want in wanted], got)
         before = cpu_s(brokers), cpu_s(pids)
-        await publish({n: events[WARM_UP:] for n, events in numbers.items()})
+        await publish({n: events[EARLY:] for n, events in numbers.items()})
         await _arrival(wanted, got)
         after = cpu_s(brokers), cpu_s(pids)
     return Notified(
