@@ -10,14 +10,15 @@ from roost.experiments.topologies.costs import STEPS
 
 
 def test_costs_are_found_from_what_brokers_did_and_took() -> None:
-    costs = [7.0, 6.0, 2.0, 1.5, 25.0, 50.0]
+    costs = [7.0, 6.0, 2.0, 1.5, 25.0, 50.0, 9.0]
     counts = [
-        [1000.0, 0, 0, 8000, 0, 0],
-        [1000.0, 0, 0, 1000, 0, 0],
-        [1000.0, 400, 900, 8000, 0, 0],
-        [500.0, 400, 100, 2000, 0, 0],
-        [0.0, 0, 0, 0, 3000, 0],
-        [0.0, 0, 0, 0, 3000, 900],
+        [1000.0, 0, 0, 8000, 0, 0, 0],
+        [1000.0, 0, 0, 1000, 0, 0, 0],
+        [1000.0, 400, 900, 8000, 0, 0, 0],
+        [500.0, 400, 100, 2000, 0, 0, 0],
+        [0.0, 0, 0, 0, 3000, 0, 0],
+        [0.0, 0, 0, 0, 3000, 900, 3000],
+        [0.0, 0, 0, 0, 3000, 10, 6000],
     ]
     took_s = [sum(n * c for n, c in zip(row, costs, strict=True)) * 1e-6 for row in counts]
     assert fitted(counts, took_s) == pytest.approx(costs)

@@ -128,6 +128,9 @@ def test_a_subscription_to_the_same_topic_goes_nowhere_and_in_a_cluster_never_do
         assert all(steps(row, b).subscriptions == SENT for b in ("B0", "B1", "B2"))
         assert row["violations"] == 0
         assert row["answered"] == 3 * SENT
+    assert [steps(cluster, b).compared for b in ("B0", "B1", "B2")] == [0, SENT, SENT]
+    # In the middle of the tree each is compared twice, and each of two that come with the other side.
+    assert [steps(tree, b).compared for b in ("B0", "B1", "B2")] == [2 * SENT + 2, SENT, SENT]
     assert [steps(cluster, b).broker_subscriptions for b in ("B0", "B1", "B2")] == [2, 0, 0]
     assert [steps(tree, b).broker_subscriptions for b in ("B0", "B1", "B2")] == [2, 1, 1]
 
@@ -142,7 +145,10 @@ def test_throughput_is_that_of_the_busiest_or_of_each() -> None:
     row = measured(1, what="subscriptions", topology="cluster", brokers=2, topics=1, each=EACH)
     own_s = SENT * MEASURED.subscriptions
     top_s = own_s + MEASURED.broker_subscriptions
-    assert row["bears_per_s"] == pytest.approx(SENT / (own_s * 1e-6) + SENT / (top_s * 1e-6))
+    below_s = (
+        own_s + SENT * MEASURED.compared
+    )  # with what the top was told, which itself tells nobody
+    assert row["bears_per_s"] == pytest.approx(SENT / (below_s * 1e-6) + SENT / (top_s * 1e-6))
 
 
 def test_an_answer_waits_for_the_store_and_not_for_routing() -> None:

@@ -10,7 +10,8 @@ processor's time of each broker.
 
 From all runs the **costs** of single steps are fitted (least squares): what it takes a broker to take a
 publication from a client and from a neighbour, to send it on to one, to deliver it; and to take a
-subscription. `experiments.topologies` simulates with these.
+subscription, and to compare it with what a neighbour was told. `experiments.topologies` simulates with
+these.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ SHAPES: tuple[ShapeName, ...] = ("tree", "cluster")
 WHATS = ("publications", "subscriptions")
 # The same, to one listener a broker: so that what it takes to match and to deliver can be told apart.
 NARROW = "publications to one"
+# And subscriptions to few topics, which go no farther: what is compared, and what is passed on.
+REPEATED, FEW_TOPICS = "subscriptions to few topics", 10
 # By SOAP, and of brokers and gateways together.
 NOTIFIED = "notified"
 # So many of everything before what counts: a broker's first messages have it compile.
@@ -146,13 +149,13 @@ def fitted(steps: Sequence[Sequence[float]], used_s: Sequence[float]) -> list[fl
 
 def _counted(what: str, shape: ShapeName, brokers: int, sizes: Sizes, seed: int) -> Row:
     """What each broker has to do under the same load, counted where nothing is in a hurry."""
-    if what == "subscriptions":
+    if what in ("subscriptions", REPEATED):
         return measured(
             seed,
             what="subscriptions",
             topology=shape,
             brokers=brokers,
-            topics=SUBSCRIPTION_TOPICS,
+            topics=FEW_TOPICS if what == REPEATED else SUBSCRIPTION_TOPICS,
             each=sizes.subscriptions,
         )
     return measured(
@@ -200,18 +203,19 @@ def _played(
         said = list(publications(seed, spread, each))
         return uvloop.run(_publish(members, spread, said, listeners))
 
-    def subscribe(each: int) -> Used:
-        asked = list(subscriptions(seed, brokers, each, SUBSCRIPTION_TOPICS))
+    def subscribe(each: int, topics: int) -> Used:
+        asked = list(subscriptions(seed, brokers, each, topics))
         return uvloop.run(_subscribe(members, asked))
 
     with running(shape) as members:
         publish(WARM_UP, MACHINES)
-        subscribe(WARM_UP)
+        subscribe(WARM_UP, FEW_TOPICS)
         say(f"{title}: publications")
         yield "publications", publish(sizes.publications, MACHINES)
         yield NARROW, publish(sizes.publications, 1)
         say(f"{title}: subscriptions")
-        yield "subscriptions", subscribe(sizes.subscriptions)
+        yield "subscriptions", subscribe(sizes.subscriptions, SUBSCRIPTION_TOPICS)
+        yield REPEATED, subscribe(sizes.subscriptions, FEW_TOPICS)
         if sizes.notified:
             say(f"{title}: WS-Eventing")
             said = list(publications(seed, spread, EARLY + sizes.notified))

@@ -14,6 +14,7 @@ from roost.broker.commands import Command, Deliver, Send
 from roost.broker.config import BrokerConfig
 from roost.broker.core import Broker
 from roost.broker.events import Received
+from roost.broker.hops import Link
 from roost.broker.machine import Happening
 from roost.broker.messages import Ack, Delivery, Frame, Parcel, Publication, Subscribe
 from roost.broker.module import Module
@@ -66,12 +67,21 @@ class MeteredBroker(Broker):
             else:
                 steps.from_clients += 1
         elif kind is Subscribe:
-            if any(link.connection == connection for link in self.links.values()):
-                steps.broker_subscriptions += 1
-            else:
+            source = next((k for k in self.links.values() if k.connection == connection), None)
+            if source is None:
                 steps.subscriptions += 1
+            else:
+                steps.broker_subscriptions += 1
+            steps.compared += sum(self._is_told(source, link) for link in self.links.values())
             assert isinstance(frame.message, Subscribe)
             self.tally.done_at[frame.message.id] = now
+
+    def _is_told(self, source: Link | None, link: Link) -> bool:
+        """Whether what comes from a neighbour, or a client, may have to go on to another one."""
+        strategy = self.router.strategy
+        if source is None:
+            return strategy.hears(link.rank)
+        return link is not source and strategy.tells(source.rank, link.rank)
 
     def _went(self, commands: Iterable[Command]) -> None:
         steps = self.tally.steps
