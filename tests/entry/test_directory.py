@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
 import pytest
 
@@ -82,3 +83,35 @@ def test_a_broker_that_is_silent_is_not_handed_out(policy: str) -> None:
     own.heard("B", "B:7411", 0, 1.0, 5.0)
     assert own.some(policy, 3, 6.5) == ["B:7411"]  # type: ignore[arg-type]
     assert own.some(policy, 3, 20.0) == []  # type: ignore[arg-type]
+
+
+def test_several_entry_points_do_not_all_make_up_for_the_same_broker() -> None:
+    """Five of them are asked in turn, and hear of clients four times a second; nobody is far from its share.
+
+    If each counted only whom it has sent itself, the ends would be 10 to 20 % off.
+    """
+    random = Random(5)
+    names = ["A", "B", "C", "D", "E"]
+    clients = dict(zip(names, [40, 0, 100, 0, 0], strict=True))
+    weights = dict(zip(names, [1.0, 1.0, 1.5, 1.5, 2.0], strict=True))
+    own = [directory(clients, weights) for _ in names]
+    coming: list[tuple[float, str]] = []
+    for number in range(1_000):
+        now = number / 130
+        if number % 32 == 0:
+            for broker in names:
+                arrived = [item for item in coming if item[0] <= now and item[1] == broker]
+                coming = [item for item in coming if item not in arrived]
+                clients[broker] += len(arrived)
+                for number_of, each in enumerate(own):
+                    host = names.index(broker)
+                    sent = own[host].sent if number_of != host else 0  # its own it knows
+                    each.heard(
+                        broker, f"{broker}:7411", clients[broker], weights[broker], now, sent
+                    )
+        (first, *_) = own[number % 5].some("load", 3, now)
+        coming.append((now + random.uniform(0.1, 0.5), first[0]))
+    for _, broker in coming:
+        clients[broker] += 1
+    due = {broker: 1_140 * weights[broker] / 7 for broker in names}
+    assert all(abs(clients[b] - due[b]) <= 0.05 * due[b] for b in names), clients

@@ -20,11 +20,13 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 from roost.bench.machine import commit, machine
 from roost.bench.report import Result, Table
 from roost.bench.timing import Say, silent
 from roost.client import connect
+from roost.gateway.ws_eventing.filters import FILTER_DIALECT
 from roost.gateway.ws_eventing.versions import EVENTING_2011, SOAP_12
 from roost.runtime.child_broker import ChildBroker
 
@@ -37,7 +39,7 @@ WARM_UP = 20
 SUBSCRIBE = (
     f'<s:Envelope xmlns:s="{SOAP_12.namespace}" xmlns:e="{EVENTING_2011.namespace}"'
     f' xmlns:a="{EVENTING_2011.addressing.namespace}"><s:Body><e:Subscribe><e:Delivery><e:NotifyTo>'
-    "<a:Address>ADDRESS</a:Address></e:NotifyTo></e:Delivery></e:Subscribe></s:Body></s:Envelope>"
+    "<a:Address>ADDRESS</a:Address></e:NotifyTo></e:Delivery>FILTER</e:Subscribe></s:Body></s:Envelope>"
 )
 _served = re.compile(r"served on \S+:(\d+)").search
 _length = re.compile(rb"content-length: *(\d+)", re.IGNORECASE).search
@@ -127,7 +129,7 @@ class _Sink(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def _listening(count: int) -> AsyncIterator[list[tuple[int, list[int]]]]:
+async def listening(count: int) -> AsyncIterator[list[tuple[int, list[int]]]]:
     """Sinks: their ports, and the numbers that they get."""
     loop = asyncio.get_running_loop()
     found: list[tuple[int, list[int]]] = []
@@ -149,11 +151,11 @@ async def _listening(count: int) -> AsyncIterator[list[tuple[int, list[int]]]]:
 
 
 async def _play(url: str, pid: int, port: int, sinks: int, events: int, say: Say) -> Played:
-    async with _listening(sinks) as listening, connect(url) as client:
+    async with listening(sinks) as listeners, connect(url) as client:
         say(f"{sinks} subscriptions")
-        for sink, _ in listening:
-            await asyncio.to_thread(_subscribe, port, f"http://{HOST}:{sink}/")
-        got = [numbers for _, numbers in listening]
+        for sink, _ in listeners:
+            await asyncio.to_thread(subscribe, port, f"http://{HOST}:{sink}/")
+        got = [numbers for _, numbers in listeners]
 
         async def publish(first: int, count: int) -> None:
             for n in range(first, first + count):
@@ -179,10 +181,12 @@ async def _play(url: str, pid: int, port: int, sinks: int, events: int, say: Say
     )
 
 
-def _subscribe(port: int, sink: str) -> None:
+def subscribe(port: int, sink: str, filter_: str = "") -> None:
+    """Have a gateway notify a sink, of what a filter in Roost's language admits."""
+    within = f'<e:Filter Dialect="{FILTER_DIALECT}">{escape(filter_)}</e:Filter>' if filter_ else ""
     request = urllib.request.Request(
         f"http://{HOST}:{port}/",
-        SUBSCRIBE.replace("ADDRESS", sink).encode(),
+        SUBSCRIBE.replace("ADDRESS", sink).replace("FILTER", within).encode(),
         {"Content-Type": SOAP_12.media_type},
     )
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -25,6 +25,11 @@ from roost.bench.sizes import (
     SIM_BROKERS,
     SIM_SUBSCRIBERS,
     SUBSCRIPTIONS,
+    TOPOLOGIES_BROKERS,
+    TOPOLOGIES_NOTIFIED,
+    TOPOLOGIES_PUBLICATIONS,
+    TOPOLOGIES_SHARED,
+    TOPOLOGIES_SUBSCRIPTIONS,
 )
 from roost.cli.console import people, print_json
 
@@ -114,6 +119,16 @@ Examples:
   roost bench gateway --sinks 5 --events 100 --json
 """
 
+TOPOLOGIES_EXAMPLES = """\b
+Broker processes in both topologies of 003, one to --brokers of them: messages a second of their processors'
+time, and what single steps cost a broker. The exit code is 1 if any event was lost.
+
+\b
+Examples:
+  roost bench topologies
+  roost bench topologies --brokers 2 --publications 100 --subscriptions 100 --json
+"""
+
 PIPELINE_EXAMPLES = """\b
 Matches in bulk on Spark: broadcast gives every worker the whole index, partitioned divides it,
 join is plain Spark SQL. The first sizes are for the plans, those of stock for one large index.
@@ -152,6 +167,7 @@ def register(app: typer.Typer) -> None:
     bench.command("connections", epilog=CONNECTIONS_EXAMPLES)(run_connections)
     bench.command("moves", epilog=MOVES_EXAMPLES)(run_moves)
     bench.command("gateway", epilog=GATEWAY_EXAMPLES)(run_gateway)
+    bench.command("topologies", epilog=TOPOLOGIES_EXAMPLES)(run_topologies)
     bench.command("pipeline", epilog=PIPELINE_EXAMPLES)(run_pipeline)
     bench.command("relocation", epilog=RELOCATION_EXAMPLES)(run_relocation)
     bench.command("balancing", epilog=BALANCING_EXAMPLES)(run_balancing)
@@ -353,6 +369,37 @@ def run_gateway(
     check_writable(write)
     with progress() as say:
         result = bench.run(sinks, events, seed, say)
+    publish(result, bench.table(result), write, quiet=json_)
+    if json_:
+        print_json(result)
+    if not bench.is_clean(result):
+        raise typer.Exit(EXIT_VIOLATIONS)
+
+
+def run_topologies(
+    brokers: Annotated[int, typer.Option(min=1, help="At most.")] = TOPOLOGIES_BROKERS,
+    publications: Annotated[
+        int, typer.Option(min=1, help="Of each of eight machines a broker.")
+    ] = TOPOLOGIES_PUBLICATIONS,
+    subscriptions: Annotated[int, typer.Option(min=1, help="The same.")] = TOPOLOGIES_SUBSCRIPTIONS,
+    shared: Annotated[
+        float, typer.Option(min=0, max=1, help="Of the topics, that every broker wants.")
+    ] = TOPOLOGIES_SHARED,
+    notified: Annotated[
+        int, typer.Option(min=0, help="Publications of a machine by WS-Eventing; 0: none.")
+    ] = TOPOLOGIES_NOTIFIED,
+    seed: Seed = SEED,
+    json_: Json = False,
+    write: Write = None,
+) -> None:
+    """Measure live trees and clusters of brokers: messages a second of all their processors."""
+    from roost.bench import topologies as bench
+    from roost.bench.timing import progress
+
+    check_writable(write)
+    sizes = bench.Sizes(brokers, publications, subscriptions, shared, notified)
+    with progress() as say:
+        result = bench.run(seed, sizes, say)
     publish(result, bench.table(result), write, quiet=json_)
     if json_:
         print_json(result)

@@ -7,6 +7,7 @@ from functools import wraps
 from inspect import Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, NoReturn, ParamSpec
+from urllib.parse import urlsplit
 
 import typer
 
@@ -40,6 +41,8 @@ AuthorityOption = Annotated[
 ]
 
 P = ParamSpec("P")
+# A broker that listens here says nothing of where it is.
+EVERYWHERE = ("0.0.0.0", "::", "")
 
 OK, LINK_DOWN, TROUBLE, REFUSED, NO_ANSWER = "ok", "link down", "trouble", "refused", "no answer"
 # What is shown of a status.
@@ -87,6 +90,16 @@ class Sight(NamedTuple):
             return self.target.address
         host, port = str(self.status["host"]), self.status["port"]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def reachable_at(self) -> str:
+        """The address, where the host is that of its page if it listens on all that its machine has."""
+        host = str(self.status["host"]) if self.status else ""
+        if host not in EVERYWHERE:
+            return self.address
+        known = urlsplit(self.target.url).hostname or host
+        shown = f"[{known}]" if ":" in known else known
+        return f"{shown}:{self.status['port']}" if self.status else self.target.address
 
     @property
     def pid(self) -> int | None:

@@ -1,14 +1,23 @@
-"""`roost rewire`, `roost join` and `roost leave`: links and brokers of a federation that runs."""
+"""`roost rewire`, `place`, `join` and `leave`: links and brokers of a federation that runs."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
 from roost.cli.console import print_json
-from roost.cli.fleet import Fleet, StateOption, Target, about_fleet, look
+from roost.cli.fleet import Fleet, StateOption, Target, about_fleet, fleet_of, look
 from roost.errors import UserError
+from roost.overlay.placement import (
+    FANOUT_MAX,
+    Candidate,
+    Placement,
+    hops_to_farthest,
+)
+from roost.overlay.placement import place as place_newcomer
 
 REWIRE_EXAMPLES = """\b
 B0 and B2 have a neighbour in common. B0's link to it is replaced by one to B2, under traffic: nothing is
@@ -20,14 +29,26 @@ Examples:
   roost rewire B0 B2 --state ./somewhere
   roost rewire B0 B2 --admin http://10.0.0.1:7412 --admin http://10.0.0.2:7412
 """
-JOIN_EXAMPLES = """\b
-Starts a broker in the federation of `roost up`. It listens on free ports, with the settings of its
-neighbour.
+PLACE_EXAMPLES = """\b
+To be run where the new broker will be: it takes the time to every broker. The nearest that has fewer
+neighbours than --fanout-max is chosen; of those that are equally near, the one from which all others are
+the fewest hops away, and then the one with the fewest neighbours.
 
 \b
 Examples:
+  roost place
+  roost place --admin http://10.0.0.1:7412 --admin http://10.0.0.2:7412 --fanout-max 4
+  roost place --json
+"""
+JOIN_EXAMPLES = """\b
+Starts a broker in the federation of `roost up`. It listens on free ports, with the settings of its
+neighbour; without --to, that is the one that `roost place` names.
+
+\b
+Examples:
+  roost join B7
   roost join B7 --to B2
-  roost join B7 --to B2 --state ./somewhere
+  roost join B7 --fanout-max 3 --state ./somewhere
 """
 LEAVE_EXAMPLES = """\b
 Its neighbours become neighbours of one of them, its clients are sent there, and when nothing is left that
@@ -41,11 +62,15 @@ Examples:
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Of the broker.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+FanoutOption = Annotated[
+    int, typer.Option(min=1, metavar="N", help="A broker has no more neighbours than these.")
+]
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command("rewire", epilog=REWIRE_EXAMPLES)(rewire)
+    app.command("place", epilog=PLACE_EXAMPLES)(place)
     app.command("join", epilog=JOIN_EXAMPLES)(join)
     app.command("leave", epilog=LEAVE_EXAMPLES)(leave)
 
@@ -82,22 +107,65 @@ def between(fleet: Fleet, mover: str, anchor: str) -> tuple[str, Target]:
     )
 
 
+@about_fleet
+def place(fleet: Fleet, fanout_max: FanoutOption = FANOUT_MAX, json_: JsonOption = False) -> None:
+    """Say which broker one that joins from here had better be linked to."""
+    placement, addresses = placed(fleet, fanout_max)
+    if json_:
+        said = {"neighbour": placement.broker, "address": addresses[placement.broker]}
+        print_json({**said, "why": placement.why, "passed_over": dict(placement.passed_over)})
+        return
+    typer.echo(f"{placement.broker} at {addresses[placement.broker]}: {placement.why}")
+    for broker, why in placement.passed_over.items():
+        typer.echo(f"  not {broker}, which {why}")
+
+
+def placed(fleet: Fleet, fanout_max: int) -> tuple[Placement, Mapping[str, str]]:
+    """Where a newcomer is linked, and the addresses of all that are there."""
+    from roost.client.entry import distances
+    from roost.client.url import address_of
+
+    sights = [sight for sight in look(fleet) if sight.status is not None]
+    links = [(sight.name, other) for sight in sights for other in sight.links]
+    hops = hops_to_farthest(links, [sight.name for sight in sights])
+    places = [address_of(sight.reachable_at) for sight in sights]
+    known = [(sight, at) for sight, at in zip(sights, places, strict=True) if at is not None]
+    times = asyncio.run(distances([at for _, at in known]))
+    candidates = [
+        Candidate(sight.name, time_s, len(sight.links), hops[sight.name])
+        for (sight, _), time_s in zip(known, times, strict=True)
+    ]
+    return place_newcomer(candidates, fanout_max), {
+        sight.name: sight.reachable_at for sight, _ in known
+    }
+
+
 def join(
     name: NameArgument,
-    to: Annotated[str, typer.Option("--to", metavar="NAME", help="Its neighbour.")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="NAME", help="Its neighbour; else the nearest with room.")
+    ] = "",
+    fanout_max: FanoutOption = FANOUT_MAX,
     state: StateOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Add a broker to a federation that runs."""
     from roost.runtime import growing
-    from roost.runtime.federation import DEFAULT_STATE
+    from roost.runtime.federation import DEFAULT_STATE, running_federation
 
-    member = growing.join(state or DEFAULT_STATE, name, to)
+    folder = state or DEFAULT_STATE
+    why = ""
+    if not to:
+        running_federation(folder)  # or it says that there is none
+        placement, _ = placed(fleet_of(folder), fanout_max)
+        to, why = placement.broker, placement.why
+    member = growing.join(folder, name, to)
     if json_:
         said = {"broker": name, "address": member.address, "admin": member.admin_url}
-        print_json({**said, "neighbour": to})
+        print_json({**said, "neighbour": to, "why": why})
     else:
-        typer.echo(f"{name} has joined at {member.address}, as a neighbour of {to}")
+        because = f" ({why})" if why else ""
+        typer.echo(f"{name} has joined at {member.address}, as a neighbour of {to}{because}")
 
 
 def leave(name: NameArgument, state: StateOption = None) -> None:

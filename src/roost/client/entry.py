@@ -16,7 +16,6 @@ import ssl
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from roost.broker.messages import AttachRefused, Locate, Located, Login, Parcel, Ping, Pong
 from roost.client.url import address_of, shown
@@ -38,12 +37,6 @@ class NoEntry(Exception):  # noqa: N818 (it is no fault of ours)
     def __init__(self, reason: str, *, nobody: bool) -> None:
         super().__init__(reason)
         self.nobody = nobody
-
-
-class Distance(NamedTuple):
-    seconds: float
-    order: int  # as they were named
-    place: Place
 
 
 class Entry:
@@ -92,24 +85,31 @@ class Entry:
 
     async def _nearest_first(self, places: Sequence[Place]) -> list[Place]:
         """Those that answer, by the time that it takes them; those that don't, behind."""
-        timed = await asyncio.gather(*(self._distance(n, p) for n, p in enumerate(places)))
-        return [distance.place for distance in sorted(timed)]
+        times = await distances(places, self._tls)
+        # Of two that take as long, the one that was named first.
+        return [places[number] for number in sorted(range(len(places)), key=times.__getitem__)]
 
-    async def _distance(self, order: int, place: Place) -> Distance:
-        best = float("inf")
-        with suppress(TimeoutError, OSError, EOFError, WireError):
-            async with asyncio.timeout(DISTANCE_S):
-                talk = await Talk.begin(place, self._tls, b"")
-                try:
-                    for number in range(ROUNDS):
-                        asked_at = time.perf_counter()
-                        talk.send(encode(Ping(number)))
-                        while await talk.next() != Pong(number):
-                            pass
-                        best = min(best, time.perf_counter() - asked_at)
-                finally:
-                    talk.end()
-        return Distance(best, order, place)
+
+async def distances(places: Sequence[Place], tls: ssl.SSLContext | None = None) -> list[float]:
+    """How long it takes to ask brokers something and have their answer, in seconds; inf: it did not come."""
+    return list(await asyncio.gather(*(_distance(place, tls) for place in places)))
+
+
+async def _distance(place: Place, tls: ssl.SSLContext | None) -> float:
+    best = float("inf")
+    with suppress(TimeoutError, OSError, EOFError, WireError):
+        async with asyncio.timeout(DISTANCE_S):
+            talk = await Talk.begin(place, tls, b"")
+            try:
+                for number in range(ROUNDS):
+                    asked_at = time.perf_counter()
+                    talk.send(encode(Ping(number)))
+                    while await talk.next() != Pong(number):
+                        pass
+                    best = min(best, time.perf_counter() - asked_at)
+            finally:
+                talk.end()
+    return best
 
 
 class Talk:

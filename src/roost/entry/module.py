@@ -4,6 +4,10 @@ Each publishes, every period, its address, how many clients it has, and how many
 others. Everybody hears it, as an event of a reserved class that travels ahead of data. A broker that only
 observes hears of others, and is told of to nobody: no client is sent there.
 
+**A crowd** that comes within a period finds several entry points, and none knows whom the others have sent.
+So a broker looks more often than once a period how many clients it has and has sent to brokers, and says so
+at once if that is not what it has said.
+
 What clients ask (`Locate`, which drivers answer) comes as the request `locate`.
 """
 
@@ -25,6 +29,9 @@ from roost.settings import Positive, SomeSeconds, why
 CLASS = "ROOST_ENTRY"
 TIMER = "hello"
 WANTED = f"class = '{CLASS}'"
+# How often a broker looks, in a period; and by which share clients may change that it does not tell at once.
+LOOKS = 8
+CHANGE = 0.02
 
 
 class EntrySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,6 +69,9 @@ class EntryPoint(Module):
         self.config = config or EntrySettings()
         self.directory = Directory(self.config.period_s)
         self._around: Surroundings
+        self._looks = 0  # since it has said something
+        self._said = 0  # so many clients it has, ...
+        self._told = 0  # ... and has sent to brokers
 
     def started(self, around: Surroundings, now: float) -> None:
         self._around = around
@@ -70,14 +80,24 @@ class EntryPoint(Module):
         self._say(now)
 
     def timer(self, name: str, now: float) -> None:  # noqa: ARG002 (there is one)
-        self._say(now)
+        self._looks += 1
+        changed = abs(len(self._around.clients()) - self._said) > CHANGE * self._said
+        if changed or self.directory.sent > self._told or self._looks >= LOOKS:
+            self._say(now)
+        else:
+            self._wait()
+
+    def _wait(self) -> None:
+        self._around.set_timer(TIMER, self.config.period_s / LOOKS)
 
     def _say(self, now: float) -> None:
         around = self._around
-        around.set_timer(TIMER, self.config.period_s)
+        self._wait()
+        self._looks = 0
         if not around.acting:
             return
         clients, weight = len(around.clients()), self.config.weight
+        self._said, self._told = clients, self.directory.sent
         self.directory.heard(around.broker, around.address, clients, weight, now)
         around.publish(
             {
@@ -86,6 +106,7 @@ class EntryPoint(Module):
                 "address": around.address,
                 "clients": clients,
                 "weight": weight,
+                "sent": self._told,
             }
         )
 
@@ -93,6 +114,7 @@ class EntryPoint(Module):
         said = publication.event.attributes
         broker, address = said.get("broker"), said.get("address")
         clients, weight = said.get("clients"), said.get("weight")
+        sent = said.get("sent", 0)  # an older broker does not say
         if broker == self._around.broker:
             return
         # Only brokers say so; one of a later version may say it otherwise.
@@ -102,8 +124,9 @@ class EntryPoint(Module):
             and isinstance(clients, int)
             and isinstance(weight, float)
             and weight > 0
+            and isinstance(sent, int)
         ):
-            self.directory.heard(broker, address, clients, weight, now)
+            self.directory.heard(broker, address, clients, weight, now, sent)
 
     def asked(
         self, request: str, arguments: Mapping[str, Any], now: float

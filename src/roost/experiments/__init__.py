@@ -13,8 +13,11 @@ from roost.experiments.frame import Experiment
 from roost.experiments.overlay import EXPERIMENTS as OVERLAY
 from roost.experiments.partition import EXPERIMENTS as PARTITION
 from roost.experiments.relocation import EXPERIMENTS as RELOCATION
+from roost.experiments.topologies import EXPERIMENTS as TOPOLOGIES
 
-EXPERIMENTS = {each.name: each for each in (*RELOCATION, *BALANCING, *OVERLAY, *PARTITION)}
+EXPERIMENTS = {
+    each.name: each for each in (*RELOCATION, *BALANCING, *OVERLAY, *PARTITION, *TOPOLOGIES)
+}
 
 
 def find_experiment(name: str) -> Experiment:

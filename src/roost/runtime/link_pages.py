@@ -16,7 +16,8 @@ from msgspec import Meta, Struct
 from starlette.exceptions import HTTPException
 
 from roost.broker.events import LinkAdded, LinkRemoved, RewiringRequested
-from roost.broker.names import Address
+from roost.broker.names import Address, Rank
+from roost.broker.routers import router_of
 from roost.runtime.config import address_of
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ class LinkPages:
                 address_of(wanted.address)
             except ValueError as error:
                 raise HTTPException(400, f"{error}; expected host:port, or nothing") from None
-        event = LinkAdded(wanted.broker, bool(wanted.address), Address(wanted.address))
+        # Whoever joins a hierarchy is below the one that is told of it here; who is above is in its settings.
+        rank: Rank = "sub" if router_of(server.config.broker.routing).strategy.ranks else ""
+        event = LinkAdded(wanted.broker, bool(wanted.address), Address(wanted.address), rank)
         server.shell.handle(event)
         server.log.info("link added", about=wanted.broker, address=wanted.address, by=who)
         return {"broker": server.name, "added": wanted.broker}

@@ -15,7 +15,7 @@ import numpy as np
 from roost.overlay.rewiring.demand import Amounts, Demand
 from roost.overlay.topologies import chain, scale_free_tree
 from roost.overlay.trees import Topology
-from roost.pipeline.workload.blocks import BLOCK, Block
+from roost.pipeline.workload.blocks import blocks_of
 from roost.pipeline.workload.topics import (
     SUBSCRIPTIONS_PER_SUBSCRIBER,
     TOPICS,
@@ -83,7 +83,7 @@ def load_of(
     published = np.zeros((brokers, TOPICS))
     sources = np.array(some_brokers(seed, "overlay publishers", brokers, publishers))
     make = TopicPublications(tuple(f"P{host}" for host in sources), TOPICS)
-    for block, rows in _blocks(seed, len(sources) * publications):
+    for block, rows in blocks_of(seed, len(sources) * publications):
         publisher, topic = make.drawn(block)
         np.add.at(published, (sources[publisher[:rows]], topic[:rows]), 1.0)
     return Load(matching, published, tuple(map(tuple, asked)))
@@ -94,17 +94,11 @@ def subscriptions(
 ) -> Iterable[tuple[int, tuple[int, ...]]]:
     """The broker and the topics of each."""
     make = ZipfSubscriptions(hosts, SUBSCRIPTIONS_PER_SUBSCRIBER, TOPICS, filter_size)
-    for block, rows in _blocks(seed, len(hosts) * SUBSCRIPTIONS_PER_SUBSCRIBER):
+    for block, rows in blocks_of(seed, len(hosts) * SUBSCRIPTIONS_PER_SUBSCRIBER):
         host, columns = make.drawn(block)
         yield from zip(
             host[:rows].tolist(), map(tuple, np.stack(columns, 1)[:rows].tolist()), strict=True
         )
-
-
-def _blocks(seed: int, rows: int) -> Iterable[tuple[Block, int]]:
-    """The blocks of a table of so many rows, and how many of each count."""
-    for number in range(-(-rows // BLOCK)):
-        yield Block(seed, number), min(BLOCK, rows - number * BLOCK)
 
 
 def tree_of(start: Start, brokers: int, seed: int) -> Topology:

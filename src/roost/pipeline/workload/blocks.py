@@ -55,6 +55,12 @@ class Block:
 Make = Callable[[Block], Mapping[str, Column]]
 
 
+def blocks_of(seed: int, rows: int) -> Iterator[tuple[Block, int]]:
+    """The blocks of a table of so many rows, and how many rows of each count: for whoever needs no Spark."""
+    for number in range(-(-rows // BLOCK)):
+        yield Block(seed, number), min(BLOCK, rows - number * BLOCK)
+
+
 def generated(
     spark: SparkSession,
     make: Make,
