@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roost.cli.console import filter_argument, people, print_json
+from roost.cli.contexts import ContextOption, reach
 from roost.cli.publish import AuthorityOption, CertificateOption, KeyOption, TokenOption, UserOption
 from roost.cli.spark import ConfOption, MasterOption, session_of
 from roost.errors import UserError
@@ -103,6 +104,7 @@ def serve(
     authority: AuthorityOption = None,
     certificate: CertificateOption = None,
     key: KeyOption = None,
+    context: ContextOption = None,
     master: MasterOption = None,
     conf: ConfOption = None,
     as_json: JsonOption = False,
@@ -116,13 +118,14 @@ def serve(
     from roost.pipeline.source.options import Place
 
     filter_argument("--filter", filter_)
+    to = reach(broker, user, token, authority, certificate, key, context)
     place = Place(
-        url=broker,
-        user=user,
-        token=token,
-        authority=str(authority or ""),
-        certificate=str(certificate or ""),
-        key=str(key or ""),
+        url=to.url,
+        user=to.user,
+        token=to.token,
+        authority=str(to.authority or ""),
+        certificate=str(to.certificate or ""),
+        key=str(to.key or ""),
     )
     serving = Serving(
         place=place,
