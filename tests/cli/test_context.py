@@ -82,9 +82,7 @@ def test_commands_go_by_it(
     assert seen("--context", "both") == ["B0", "B1"]
 
 
-def test_clients_go_by_it(
-    roost: Roost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clients_go_by_it(roost: Roost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = secured(tmp_path, alice=user())
     (tmp_path / "alice.token").write_text("secret\n")
     with in_a_thread(settings) as broker:
@@ -96,7 +94,9 @@ def test_clients_go_by_it(
         assert roost("publish", "x=7").code == 2
         assert roost("publish", "x=7", "--context", "desk").err == "1 event acknowledged\n"
         ran = roost("publish", "x=7", "--context", "desk", "--user", "bob")
-        assert (ran.code, "nobody has logged in" in ran.err) == (2, True), ran.err  # her token is not his
+        assert (ran.code, "nobody has logged in" in ran.err) == (2, True), (
+            ran.err
+        )  # her token is not his
         (tmp_path / "alice.token").unlink()
         ran = roost("publish", "x=7", "--context", "desk")
         assert ran.code == 2

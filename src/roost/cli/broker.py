@@ -88,7 +88,9 @@ def broker(
     check: Annotated[
         Path | None,
         typer.Option(
-            "--check", metavar="FILE", help="Check these settings and the files they name; run nothing."
+            "--check",
+            metavar="FILE",
+            help="Check these settings and the files they name; run nothing.",
         ),
     ] = None,
     print_config: Annotated[

@@ -192,7 +192,9 @@ def read_book(file: Path | None = None) -> Book:
     toml = read_toml(path, "contexts, as `roost context add` writes them")
     for name in toml.tree:
         if name not in ("current", "contexts"):
-            toml.refuse((name,), f"{name!r} is unknown; expected current and tables [contexts.NAME]")
+            toml.refuse(
+                (name,), f"{name!r} is unknown; expected current and tables [contexts.NAME]"
+            )
     tables = toml.tree.get("contexts", {})
     if not isinstance(tables, dict):
         toml.refuse(("contexts",), "contexts is no table; expected tables [contexts.NAME]")

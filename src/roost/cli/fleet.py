@@ -188,9 +188,7 @@ def fleet_of(
         if not found.context.admin:
             raise lacks(found.name, "admin", "https://b0.example:7412")
         file = authority or path_of(found.context.authority)
-        return fleet_at(
-            found.context.admin, Access(*login(user, token, found.context), file)
-        )
+        return fleet_at(found.context.admin, Access(*login(user, token, found.context), file))
     federation = read(state or DEFAULT_STATE)
     if federation is not None:
         targets = [

@@ -44,8 +44,8 @@ Examples:
   roost down --state /tmp/sites
 """
 RESTART_EXAMPLES = """\b
-It ends in order, and starts with the same ports, settings, store and log; links that were moved meanwhile stay
-as they are. Several are restarted one after the other. Without a store (--durable), what waits in it is lost.
+It ends in order, and starts with the same ports, settings, store and log; links that were moved meanwhile
+stay as they are. Several are restarted one after the other. Without a store (--durable), what waits in it is lost.
 
 \b
 Examples:

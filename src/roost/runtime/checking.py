@@ -1,8 +1,8 @@
 """Settings tried without a broker: whether they read, and the files that they name.
 
-What a broker finds wrong when it starts is found here before: settings that make no sense, users, certificates,
-keys and tokens that can't be read or don't go together. Nothing is opened for good, and nothing is written.
-What would expose it is no error (see `exposure`), and told.
+What a broker finds wrong when it starts is found here before: settings that make no sense, users,
+certificates, keys and tokens that can't be read or don't go together. Nothing is opened for good, and nothing
+is written. What would expose it is no error (see `exposure`), and told.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A broker of `roost up` is ended and started again, with all that it was.
 
-It keeps its ports, its settings, its store and its log. **Its links** may be others than its settings say: they
-were moved, made or ended since. A store remembers that; without one its neighbours do, so they are asked, and the
-settings are written anew. Neighbours that are not running are not waited for.
+It keeps its ports, its settings, its store and its log. **Its links** may be others than its settings say:
+they were moved, made or ended since. A store remembers that; without one its neighbours do, so they are asked,
+and the settings are written anew. Neighbours that are not running are not waited for.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def restart(state: Path, name: str) -> tuple[folder.Member, Ending]:
 
 
 def links_of(member: folder.Member, others: list[folder.Member]) -> dict[str, str | None]:
-    """What each that answers says: the address at which it is dialled, "" if it dials, None if it is no neighbour."""
+    """What each that answers says: where it is dialled, "" if it dials itself, None if it is no neighbour."""
     found: dict[str, str | None] = {}
     answers = ask_all([other.admin_url for other in others], "/status")
     for other, answer in zip(others, answers, strict=True):
