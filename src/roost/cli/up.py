@@ -45,7 +45,8 @@ Examples:
 """
 RESTART_EXAMPLES = """\b
 It ends in order, and starts with the same ports, settings, store and log; links that were moved meanwhile
-stay as they are. Several are restarted one after the other. Without a store (--durable), what waits in it is lost.
+stay as they are. Several are restarted one after the other. Without a store (--durable), what waits in one is
+lost.
 
 \b
 Examples:

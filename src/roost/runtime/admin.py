@@ -20,7 +20,8 @@ machine between two events, never amid one.
 
 **Who may.** With security on, a user that was granted `administer`, by its name and token (HTTP basic
 authentication), over TLS if the broker has a certificate; one that was granted `monitor` may GET, and no
-more. A browser that is led here by some web page sends along where that page is from, and gets nothing done: without security the loopback interface is all that protects us.
+more. A browser that is led here by some web page sends along where that page is from, and gets nothing done:
+without security the loopback interface is all that protects us.
 
 **How much.** Connections are few and short, requests small, and one token is checked at a time: neither
 a curious scraper nor a hostile one takes much from the broker's work.

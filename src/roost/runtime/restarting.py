@@ -1,8 +1,8 @@
 """A broker of `roost up` is ended and started again, with all that it was.
 
 It keeps its ports, its settings, its store and its log. **Its links** may be others than its settings say:
-they were moved, made or ended since. A store remembers that; without one its neighbours do, so they are asked,
-and the settings are written anew. Neighbours that are not running are not waited for.
+they were moved, made or ended since. A store remembers that; without one its neighbours do, so they are
+asked, and the settings are written anew. Neighbours that are not running are not waited for.
 """
 
 from __future__ import annotations
