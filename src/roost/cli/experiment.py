@@ -170,11 +170,12 @@ def show_report(console: Console, report: Report) -> None:
     from rich.padding import Padding
     from rich.table import Table
 
+    from roost.experiments.page import between
     from roost.pictures.charts import number
 
     console.print(f"{report.experiment.name}, scale {report.scale.name}", style="bold")
     table = Table("where", "what")
-    for column in ("paper", "ours", "unit"):
+    for column in ("paper", "ours", "95 % of confidence", "unit"):
         table.add_column(column, justify="right")
     table.add_column("criterion")
     table.add_column("holds")
@@ -184,6 +185,7 @@ def show_report(console: Console, report: Report) -> None:
             claim.what,
             "" if claim.paper is None else number(claim.paper),
             "-" if claim.ours is None else number(claim.ours),
+            between(claim),
             claim.unit,
             claim.criterion,
             "yes" if claim.holds else "no",

@@ -59,9 +59,18 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items())
 
 
+def between(claim: Claim) -> str:
+    """Where its figure lies over the seeds, in words."""
+    if claim.interval is None:
+        return ""
+    low, high = map(number, claim.interval)
+    return f"{low} to {high}" if low != high else low
+
+
 def _claims(claims: Sequence[Claim]) -> Iterator[str]:
     yield (
         '<table><tr><th>where</th><th>what</th><th class="n">the paper</th><th class="n">ours</th>'
+        '<th class="n">95 % of confidence</th>'
         "<th>unit</th><th>criterion</th><th>holds</th></tr>"
     )
     for claim in claims:
@@ -70,7 +79,8 @@ def _claims(claims: Sequence[Claim]) -> Iterator[str]:
         holds = "yes" if claim.holds else "no"
         yield (
             f'<tr class="{holds}"><td>{escape(claim.id)}</td><td>{escape(claim.what)}</td>'
-            f'<td class="n">{paper}</td><td class="n">{ours}</td><td>{escape(claim.unit)}</td>'
+            f'<td class="n">{paper}</td><td class="n">{ours}</td><td class="n">{between(claim)}</td>'
+            f"<td>{escape(claim.unit)}</td>"
             f'<td>{escape(claim.criterion)}</td><td class="{holds}">{holds}</td></tr>'
         )
     yield "</table>"
