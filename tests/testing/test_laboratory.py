@@ -58,7 +58,7 @@ def test_a_trace_says_of_which_kind_it_is(tmp_path: Path) -> None:
     assert first.parts[0].config["script"] == Path(sys.argv[0]).name
     assert second.name == "again"
     table = read_table(tmp_path / "deliveries" / "run=again" / "part-0.parquet")
-    assert table["broker"].to_pylist() == ["B1", "B2", "B1", "B2"]
+    assert table["broker"].to_pylist() == ["B1", "B1", "B2", "B2"]
 
 
 def test_what_clients_got_and_what_was_said_about_it() -> None:

@@ -32,7 +32,8 @@ def replay_of(
 
     def slot(table: pa.Table, ahead_s: float = 0.0) -> np.ndarray:
         times = _numbers(table, "time") - ahead_s
-        return np.clip((times / slice_s).astype(int), 0, count - 1)
+        slots: np.ndarray = np.clip((times / slice_s).astype(int), 0, count - 1)
+        return slots
 
     # A sample is of the time before it.
     sampled = 1e-6 * slice_s

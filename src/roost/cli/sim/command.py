@@ -218,6 +218,7 @@ def list_generators() -> None:
     """What there is, and what of it can be set."""
     from rich.padding import Padding
 
+    from roost.papers import cited
     from roost.simulation.generators import GENERATORS
 
     console = people()
@@ -225,7 +226,7 @@ def list_generators() -> None:
         if number:
             console.print()
         console.print(generator.name, style="bold")
-        console.print(Padding(generator.description, (0, 0, 0, 2), expand=False))
+        console.print(Padding(cited(generator.description), (0, 0, 0, 2), expand=False))
         parameters = "  ".join(map(str, generator.parameters.values()))
         console.print(Padding(parameters, (0, 0, 0, 2), style="dim", expand=False))
 
