@@ -112,6 +112,8 @@ def test_a_federation_from_start_to_end(roost: Roost, state: Path) -> None:
         "nothing to end: no federation was started from .roost\n",
     )
     assert (state / "B0.log").read_text().count("B0 stops") == 2
+    ran = roost("restart", "B0")
+    assert ran.err == "error: .roost: no federation was started from this folder\n"
 
 
 def test_brokers_with_stores_from_a_file(roost: Roost, state: Path) -> None:

@@ -245,8 +245,11 @@ def answers_of(
             nothing_there(answer)
         else:
             problems.append(f"{target.name} ({answer})" if target.name else str(answer))
+    if problems and len(answers) == 1:
+        raise UserError(problems[0])
     if problems:
-        raise UserError("\n  ".join([f"{len(problems)} of {len(answers)} did not:", *problems]))
+        head = f"{len(problems)} of {len(answers)} brokers refused, or did not answer:"
+        raise UserError("\n  ".join([head, *problems]))
 
 
 def sight_of(target: Target, answer: Mapping[str, Any]) -> Sight:

@@ -23,6 +23,7 @@ REMARK = "Written by `roost restart`, with the links that it had last."
 
 def restart(state: Path, name: str) -> tuple[folder.Member, Ending]:
     """End it in order, start it, and return when it is linked with all neighbours that run; how it ended."""
+    folder.running_federation(state)  # or it says that there is none
     with folder.locked(state):
         there = folder.running_federation(state)
         known = {member.name: member for member in there.members}

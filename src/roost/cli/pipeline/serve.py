@@ -29,7 +29,7 @@ neither loses nor doubles anything. Ctrl-C ends it; --once ends it when nothing 
 \b
 Examples:
   roost pipeline subscriptions add LOG subscriptions.csv
-  roost pipeline serve --broker roost://127.0.0.1:7411 --subscriptions LOG --checkpoint CHECKPOINT
+  roost pipeline serve --url roost://127.0.0.1:7411 --subscriptions LOG --checkpoint CHECKPOINT
   roost pipeline serve --subscriptions LOG --checkpoint CHECKPOINT --filter "class = 'STOCK'" --once --json
   roost pipeline serve --subscriptions LOG --checkpoint CHECKPOINT --forget
 """
@@ -52,7 +52,11 @@ Examples:
 
 BrokerOption = Annotated[
     str | None,
-    typer.Option(help="Where a broker is; else ROOST_URL, or port 7411 of this machine."),
+    typer.Option(
+        "--url",
+        "--broker",
+        help="Where a broker is; else ROOST_URL, or port 7411 of this machine.",
+    ),
 ]
 LogArgument = Annotated[Path, typer.Argument(metavar="LOG", help="The folder of the log.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")]
@@ -227,7 +231,9 @@ def show(
     version: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="As of this version; else the last.")
     ] = None,
-    most: Annotated[int, typer.Option(min=0, metavar="N", help="List at most so many.")] = 20,
+    most: Annotated[
+        int, typer.Option("--limit", "--most", min=0, metavar="N", help="List at most so many.")
+    ] = 20,
     as_json: JsonOption = False,
 ) -> None:
     """Show what is in the log."""
