@@ -184,9 +184,9 @@ def test_twice_at_once_into_files(tmp_path: Path) -> None:
             await_end_of(process.pid)
     for number in range(2):
         assert (tmp_path / f"err{number}").read_text() == ""
-        out = (tmp_path / f"out{number}").read_text()
-        assert "0 lost, 0 doubled, 0 reordered" in " ".join(out.split())
-        assert "\x1b" not in out  # nothing of a terminal's
+        shown = (tmp_path / f"out{number}").read_text()
+        assert "0 lost, 0 doubled, 0 reordered" in " ".join(shown.split())
+        assert "\x1b" not in shown  # nothing of a terminal's
         assert (tmp_path / f"shown{number}" / demo.PICTURE).is_file()
 
 
