@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shlex
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -155,13 +159,67 @@ def test_nothing_is_left_when_it_is_interrupted(
     assert process.returncode == 128 + number
     assert err == ""
     assert "Before and after" not in out
-    until = time.monotonic() + PATIENCE_S
-    while alive := session_of(process.pid):
-        assert time.monotonic() < until, f"still there: {alive}"
-        time.sleep(0.05)
+    await_end_of(process.pid)
     # What Java keeps for the next time may stay.
     left = [path.name for path in tmp_path.iterdir()]
     assert [name for name in left if not name.startswith(("roost-java-", "hsperfdata"))] == []
+
+
+@pytest.mark.long
+def test_twice_at_once_into_files(tmp_path: Path) -> None:
+    """Neither takes ports, folders or a session of Spark's from the other."""
+    with ExitStack() as stack:
+        both = []
+        for number in range(2):
+            out = stack.enter_context((tmp_path / f"out{number}").open("w"))
+            err = stack.enter_context((tmp_path / f"err{number}").open("w"))
+            command = [sys.executable, "-m", "roost", "demo", "--fast", "--out", f"shown{number}"]
+            process = subprocess.Popen(
+                command, stdout=out, stderr=err, cwd=tmp_path, start_new_session=True
+            )
+            both.append(stack.enter_context(process))
+        for process in both:
+            # On a busy machine delays may not fall as they should, which is told.
+            assert process.wait(3 * PATIENCE_S) in (0, demo.EXIT_NOT_SHOWN)
+            await_end_of(process.pid)
+    for number in range(2):
+        assert (tmp_path / f"err{number}").read_text() == ""
+        shown = (tmp_path / f"out{number}").read_text()
+        assert "0 lost, 0 doubled, 0 reordered" in " ".join(shown.split())
+        assert "\x1b" not in shown  # nothing of a terminal's
+        assert (tmp_path / f"shown{number}" / demo.PICTURE).is_file()
+
+
+@pytest.mark.long
+def test_in_a_small_terminal(tmp_path: Path) -> None:
+    """What moves fits into 80 x 24: it is drawn over itself, and never pushed out at the top."""
+    process, screen = os.forkpty()
+    if process == 0:
+        os.environ.update(TERM="xterm", TMPDIR=str(tmp_path))
+        os.environ.pop("COLUMNS", None)
+        os.execv(sys.executable, [sys.executable, "-m", "roost", "demo", "--fast"])
+    fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    shown = b""
+    with suppress(OSError):  # at its end
+        while piece := os.read(screen, 65_536):
+            shown += piece
+    os.close(screen)
+    _, status = os.waitpid(process, 0)
+    assert os.waitstatus_to_exitcode(status) in (0, demo.EXIT_NOT_SHOWN)
+    text = shown.decode()
+    assert "Traceback" not in text
+    assert "0 lost, 0 doubled, 0 reordered" in " ".join(text.split())
+    # How far up it goes to draw a frame again.
+    heights = [found.count("\x1b[1A") for found in re.findall(r"(?:\r?\x1b\[2K|\x1b\[1A)+", text)]
+    assert 5 < max(heights) < 24
+
+
+def await_end_of(leader: int) -> None:
+    """Until no process of its session is left: Java takes a moment longer."""
+    until = time.monotonic() + PATIENCE_S
+    while alive := session_of(leader):
+        assert time.monotonic() < until, f"still there: {alive}"
+        time.sleep(0.05)
 
 
 def session_of(leader: int) -> list[str]:

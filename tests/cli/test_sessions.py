@@ -131,10 +131,15 @@ def test_not_all_answer(roost: Roost, live: Live) -> None:
     ran = roost("sessions", *options)
     assert ran.code == 1
     assert "archive" in ran.out
-    assert ran.err.startswith("warning: 1 of 2 did not:\n  http://127.0.0.1:1: no answer")
+    assert ran.err.startswith(
+        "warning: 1 of 2 brokers refused, or did not answer:\n  http://127.0.0.1:1: no answer"
+    )
     ran = roost("sessions", "end", "nobody", *options)
     assert ran.code == 2
-    assert "there is no session 'nobody' at these brokers; 1 of 2 did not:" in ran.err
+    assert (
+        "there is no session 'nobody' at these brokers; 1 of 2 brokers refused, or did not answer:"
+        in ran.err
+    )
     assert roost("sessions", "end", "archive", *options).code == 0
 
 
@@ -149,7 +154,7 @@ def test_bad_input(roost: Roost, live: Live) -> None:
     assert "'begin' is not" in ran.err
     ran = roost("sessions", "--admin", "127.0.0.1:1")
     assert ran.code == 2
-    assert ran.err.startswith("error: 1 of 1 did not:")
+    assert ran.err.startswith("error: http://127.0.0.1:1: no answer")
 
 
 def test_durations() -> None:

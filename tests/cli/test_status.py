@@ -135,7 +135,9 @@ def test_tracing(roost: Roost, live: Live, folder: Path) -> None:
     assert ran.out == "".join(f"{url} records into traces, the run {run}\n" for url in live.urls)
     again = roost("trace", "on", "traces", *live.options)
     assert (again.code, again.out) == (2, "")
-    assert again.err.startswith("error: 2 of 2 did not:\n  http://127.0.0.1")
+    assert again.err.startswith(
+        "error: 2 of 2 brokers refused, or did not answer:\n  http://127.0.0.1"
+    )
     assert "traffic is recorded already" in again.err
     assert roost("trace", "off", *live.options).code == 0
     parts = ["part-B0-000001.parquet", "part-B1-000001.parquet"]

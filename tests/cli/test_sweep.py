@@ -43,6 +43,7 @@ def test_a_sweep_for_people_is_resumed(roost: Roost, tmp_path: Path) -> None:
     rows = [line for line in said if line.startswith(("│ 20 ", "│ 40 "))]
     assert [row.split(" │ ")[1] for row in rows] == ["2", "2"]
     assert all("±" in row for row in rows)
+    assert "means over the seeds, ± 95 % of confidence" in said
     assert any(line.startswith("4 cells; ") and "efficiency" in line for line in said)
     assert said[-1] == f"Results: {tmp_path / 's' / 'part-0.parquet'}"
     assert max(map(len, ran.out.splitlines()[:-1])) <= 100
@@ -89,6 +90,10 @@ def test_a_sweep_for_programs_in_a_lake(roost: Roost, tmp_path: Path) -> None:
     assert [group["parameters"]["subscribers"] for group in whole["groups"]] == [20, 40]
     figures = whole["groups"][0]["figures"]["delivered"]
     assert (figures["n"], figures["min"] <= figures["mean"] <= figures["max"]) == (2, True)
+    # Of two figures: 12.7 times their distance from the mean.
+    assert figures["confidence_95"] == pytest.approx(
+        12.706 * (figures["max"] - figures["mean"]), rel=1e-3
+    )
     checks = whole["checks"]
     means = [2 * group["figures"]["delivered"]["mean"] for group in whole["groups"]]
     assert checks["delivered"] == sum(means)

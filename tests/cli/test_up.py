@@ -80,12 +80,28 @@ def test_a_federation_from_start_to_end(roost: Roost, state: Path) -> None:
         assert ran.code == 1
         assert "  B1: no link to B2\n" in ran.out
 
+        ran = roost("restart", "B2")
+        assert (ran.code, ran.err) == (0, "")
+        pids[2], *_ = (x["pid"] for x in roost("status", "--json").json["brokers"][2:])
+        assert ran.out == f"B2 had ended before, and runs again (pid {pids[2]})\n"
+        # Without a store it is its neighbours who know that a link was moved.
+        assert roost("rewire", "B0", "B2").code == 0
+        ran = roost("restart", "B0", "--json")
+        (again,) = ran.json["brokers"]
+        assert (again["broker"], again["before"], again["pid"] != pids[0]) == ("B0", "ended", True)
+        pids[0] = again["pid"]
+        ran = roost("status", "--json")
+        assert [list(x["links"]) for x in ran.json["brokers"]] == [["B2"], ["B2"], ["B1", "B0"]]
+        assert ran.code == 0
+        ran = roost("restart", "B9")
+        assert ran.err == "error: there is no broker 'B9'; expected B0 or B1 or B2\n"
+
         ran = roost("down")
         assert (ran.code, ran.err) == (0, "")
         assert ran.out.splitlines() == [
             f"B0 (pid {pids[0]}): ended",
             f"B1 (pid {pids[1]}): ended",
-            f"B2 (pid {pids[2]}): had ended before",
+            f"B2 (pid {pids[2]}): ended",
         ]
         assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
         assert bystander.poll() is None
@@ -95,7 +111,9 @@ def test_a_federation_from_start_to_end(roost: Roost, state: Path) -> None:
         0,
         "nothing to end: no federation was started from .roost\n",
     )
-    assert "B0 stops" in (state / "B0.log").read_text()
+    assert (state / "B0.log").read_text().count("B0 stops") == 2
+    ran = roost("restart", "B0")
+    assert ran.err == "error: .roost: no federation was started from this folder\n"
 
 
 def test_brokers_with_stores_from_a_file(roost: Roost, state: Path) -> None:

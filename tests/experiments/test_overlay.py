@@ -210,7 +210,7 @@ def test_an_experiment_from_its_cells_to_its_page(tmp_path: Path) -> None:
     assert all(claim.ours is not None for claim in report.claims)
     assert all(line.points for chart in report.charts for line in chart.series)
     assert "nan" not in " ".join(report.findings)
-    assert "002 fig 7" in (tmp_path / "index.html").read_text("utf-8")
+    assert "Di Nitto et al., fig 7" in (tmp_path / "index.html").read_text("utf-8")
 
 
 def test_claims_follow_from_figures() -> None:

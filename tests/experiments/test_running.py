@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import nan
 from pathlib import Path
+from statistics import fmean
 
 import msgspec
 import pyarrow.parquet as pq
@@ -18,6 +19,7 @@ from roost.cli import experiment as command
 from roost.errors import UserError
 from roost.experiments import EXPERIMENTS, find_experiment
 from roost.experiments.frame import (
+    Claim,
     Experiment,
     Results,
     at_least,
@@ -93,6 +95,26 @@ def test_reductions_are_those_of_the_same_spread() -> None:
         for x, v, d in ((1, "baseline", 10), (1, "pop", 4), (2, "baseline", 10), (2, "pop", 9))
     ]
     assert less(Results(cells), "pop", 1, "delay_ms") == pytest.approx(60.0)
+
+
+def test_claims_have_intervals_where_they_are_means_over_seeds() -> None:
+    def claims(results: Results) -> list[Claim]:
+        values = results.values("y")
+        return [
+            at_least("1", "a mean", results.mean("y"), 0),
+            at_least("1", "a share of the seeds", 100 * (fmean(y > 10 for y in values)), 0),
+            at_most("1", "how far they are apart", max(values) - min(values), 9),
+        ]
+
+    experiment = replace(small(), claims=claims, charts=lambda _: [])
+    cells = [result({}, seed, y=y) for seed, y in enumerate((10.0, 12.0, 11.0))]
+    report = Report(experiment, TINY, (0, 1, 2), cells)
+    mean, share, apart = report.claims
+    assert mean.interval == pytest.approx((8.516, 13.484), abs=0.001)
+    assert (share.interval, apart.interval) == (None, None)
+    assert "8.52 to 13.5" in page(report)
+    assert report.as_dict()["claims"][0]["interval"] == mean.interval
+    assert Report(experiment, TINY, (0,), cells[:1]).claims[0].interval is None
 
 
 # --- the page --------------------------------------------------------------------------------------

@@ -341,6 +341,7 @@ def secured(tmp_path: Path) -> SecurityTable:
     users = {
         "ops": User(token_hash=hash_token("right", SOFT), administer=True),
         "desk": User(token_hash=hash_token("right", SOFT), subscribe="*"),
+        "watch": User(token_hash=hash_token("right", SOFT), monitor=True),
     }
     (tmp_path / "users.toml").write_text(users_text(users))
     return SecurityTable(
@@ -375,6 +376,23 @@ def test_security_wants_an_operator(secured: SecurityTable, path: str) -> None:
         assert (await started.get("/health")).status == 200
         assert "administration" in Path(secured.refusals).read_text()
         assert "right" not in Path(secured.refusals).read_text().replace("is not right", "")
+
+    check(work, security=secured)
+
+
+def test_a_monitor_sees_and_changes_nothing(secured: SecurityTable) -> None:
+    async def work(started: Broker) -> None:
+        me = {"Authorization": basic("watch:right")}
+        for path in ("/status", "/metrics", "/sessions", "/decisions", "/health"):
+            assert (await started.get(path, **me)).status == 200, path
+        assert "warnings" in (await started.get("/health", **me)).json
+        changes = ("/sessions/end", "/trace", "/redirect", "/links/add", "/module", "/ask")
+        for path in changes:
+            answer = await started.post(path, b"", **me)
+            assert (answer.status, answer.json) == (
+                403,
+                {"error": "'watch' may only monitor a broker"},
+            ), path
 
     check(work, security=secured)
 

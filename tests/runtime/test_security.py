@@ -91,6 +91,7 @@ NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(
             subscribe=st.sampled_from(["", "name = 'quo\\'te' or x prefix 'y'"]),
             link=st.booleans(),
             administer=st.booleans(),
+            monitor=st.booleans(),
             expires=st.none() | st.dates(),
         ),
         max_size=4,

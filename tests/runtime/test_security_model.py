@@ -99,6 +99,7 @@ class Role(NamedTuple):
     subscribes: tuple[str, ...] = ()
     broker: str = ""  # of the federation that it is
     administers: bool = False
+    monitors: bool = False
     token: str | None = ""  # "": the right one; None: it does not log in
 
     @property
@@ -120,6 +121,7 @@ ROLES = {
     "another neighbour": Role("M", broker="M"),
     "the neighbour": Role("N", broker="N"),
     "an administrator": Role("root", administers=True),
+    "a monitor": Role("watch", monitors=True),
 }
 
 
@@ -161,7 +163,7 @@ def may(role: Role, case: Case) -> bool:
     if case.action == "greet":
         return case.name == role.broker and case.name in NEIGHBOURS[case.at]
     if case.action in PAGES:
-        return role.administers
+        return role.administers or (role.monitors and PAGES[case.action] is None)
     assert case.action in BROKERS_WORDS
     return False
 
@@ -489,6 +491,7 @@ GRANTED = {
         subscribe=" or ".join(map(wants, role.subscribes)),
         link=bool(role.broker),
         administer=role.administers,
+        monitor=role.monitors,
     )
     for role in ROLES.values()
     if role.is_in

@@ -14,7 +14,9 @@ from roost.broker.module import Module
 from roost.broker.router import Flooding
 from roost.errors import UserError
 from roost.language import Event
+from roost.pipeline.lake import Lake
 from roost.testing import federation, fuzz, fuzzing, laboratory, simulate
+from roost.traces import read_table
 from tests.example.crowd import Classed, Crowd
 
 PAIR = """
@@ -46,6 +48,17 @@ class Fragile(Flooding):
 @pytest.mark.parametrize("module", [laboratory, fuzzing, federation])
 def test_examples(module: object) -> None:
     assert not doctest.testmod(module).failed  # type: ignore[arg-type]
+
+
+def test_a_trace_says_of_which_kind_it_is(tmp_path: Path) -> None:
+    simulate(PAIR, seed=3, trace=tmp_path)
+    simulate(PAIR, trace=tmp_path, run="again")
+    first, second = sorted(Lake(tmp_path).runs(), key=lambda run: run.name, reverse=True)
+    assert (first.name, first.kind, first.parts[0].seed) == ("workload-3", "simulated", 3)
+    assert first.parts[0].config["script"] == Path(sys.argv[0]).name
+    assert second.name == "again"
+    table = read_table(tmp_path / "deliveries" / "run=again" / "part-0.parquet")
+    assert table["broker"].to_pylist() == ["B1", "B1", "B2", "B2"]
 
 
 def test_what_clients_got_and_what_was_said_about_it() -> None:

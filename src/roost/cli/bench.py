@@ -90,8 +90,9 @@ Examples:
 """
 
 SERVE_EXAMPLES = """\b
-A dispatcher and matchers as processes, with the subscriptions of 004: events a second that matchers match,
-and from a publisher to ten subscribers. The exit code is 1 if any event was lost, doubled or reordered.
+A dispatcher and matchers as processes, with the subscriptions of Li et al.: events a second that matchers
+match, and from a publisher to ten subscribers. The exit code is 1 if any event was lost, doubled or
+reordered.
 
 \b
 Examples:

@@ -21,6 +21,7 @@ Examples:
   roost broker
   roost broker --name B1 --port 7511 --data store --neighbour B0=127.0.0.1:7411
   roost broker --print-config > roost.toml
+  roost broker --check roost.toml
   roost broker --config roost.toml
 """
 
@@ -84,6 +85,14 @@ def broker(
             help="Start with a store that is older than it was: what it lacks is lost.",
         ),
     ] = False,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            "--check",
+            metavar="FILE",
+            help="Check these settings and the files they name; run nothing.",
+        ),
+    ] = None,
     print_config: Annotated[
         bool, typer.Option("--print-config", help="Print all settings with their defaults.")
     ] = False,
@@ -93,6 +102,9 @@ def broker(
 
     if print_config:
         typer.echo(documented(), nl=False)
+        return
+    if check is not None:
+        check_file(check)
         return
     settings = read_config(config)
     changes: dict[str, dict[str, object]] = {
@@ -125,6 +137,18 @@ def broker(
 
         beside = gateway_beside
     uvloop.run(serve(settings, config, beside))
+
+
+def check_file(file: Path) -> None:
+    """Says that a broker would start with these settings, and what would be open to others."""
+    from roost.cli.console import warn
+    from roost.runtime.checking import check_all
+    from roost.runtime.config import read_config
+
+    settings = read_config(file)
+    for found in check_all(settings, file):
+        warn(f"{found.what}: {found.detail}")
+    typer.echo(f"{file}: the settings of {settings.broker.name} will do")
 
 
 def changed(

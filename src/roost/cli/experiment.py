@@ -67,6 +67,7 @@ def list_experiments(json_: Json = False) -> None:
     from rich.padding import Padding
 
     from roost.experiments import EXPERIMENTS
+    from roost.papers import cited
 
     if json_:
         print_json({"experiments": {e.name: e.what for e in EXPERIMENTS.values()}})
@@ -74,9 +75,9 @@ def list_experiments(json_: Json = False) -> None:
     console = people()
     for experiment in EXPERIMENTS.values():
         console.print(experiment.name, style="bold")
-        console.print(Padding(experiment.what, (0, 0, 0, 2), expand=False))
+        console.print(Padding(cited(experiment.what), (0, 0, 0, 2), expand=False))
         for scale in experiment.scales.values():
-            text = f"{scale.name}: {scale.what}; {scale.seeds} seeds"
+            text = f"{scale.name}: {cited(scale.what)}; {scale.seeds} seeds"
             console.print(Padding(text, (0, 0, 0, 4), expand=False), style="dim")
 
 
@@ -170,20 +171,23 @@ def show_report(console: Console, report: Report) -> None:
     from rich.padding import Padding
     from rich.table import Table
 
+    from roost.experiments.page import between
+    from roost.papers import cited
     from roost.pictures.charts import number
 
     console.print(f"{report.experiment.name}, scale {report.scale.name}", style="bold")
     table = Table("where", "what")
-    for column in ("paper", "ours", "unit"):
+    for column in ("paper", "ours", "95 % of confidence", "unit"):
         table.add_column(column, justify="right")
     table.add_column("criterion")
     table.add_column("holds")
     for claim in report.claims:
         table.add_row(
-            claim.id,
-            claim.what,
+            cited(claim.id),
+            cited(claim.what),
             "" if claim.paper is None else number(claim.paper),
             "-" if claim.ours is None else number(claim.ours),
+            between(claim),
             claim.unit,
             claim.criterion,
             "yes" if claim.holds else "no",
@@ -191,7 +195,7 @@ def show_report(console: Console, report: Report) -> None:
         )
     console.print(table)
     for finding in report.findings:
-        console.print(Padding(finding, (0, 0, 0, 2), expand=False))
+        console.print(Padding(cited(finding), (0, 0, 0, 2), expand=False))
     told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in report.checks.items())
     console.print(f"{report.cells:,} cells, {len(report.seeds)} seeds: {told}", style="dim")
     for failed in report.failed[:3]:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import typer
 
 from roost.cli.console import warn
+from roost.cli.contexts import Context, ContextOption, chosen, lacks, login, path_of
 from roost.errors import UserError
 
 if TYPE_CHECKING:
@@ -28,16 +29,21 @@ AdminOption = Annotated[
     ),
 ]
 UserOption = Annotated[
-    str,
-    typer.Option("--user", envvar="ROOST_USER", help="Who asks, where security is on."),
+    str | None,
+    typer.Option("--user", help="Who asks, where security is on; else ROOST_USER."),
 ]
 TokenOption = Annotated[
-    str,
-    typer.Option("--token", envvar="ROOST_TOKEN", help="Its token; better in the environment."),
+    str | None,
+    typer.Option("--token", help="Its token; rather ROOST_TOKEN, which other users can't see."),
 ]
 AuthorityOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="PEM; checks the certificates of brokers at https://."),
+    typer.Option(
+        "--authority",
+        "--ca",
+        metavar="FILE",
+        help="PEM; checks the certificates of brokers at https://.",
+    ),
 ]
 
 P = ParamSpec("P")
@@ -170,22 +176,32 @@ def about_fleet(command: Callable[Concatenate[Fleet, P], None]) -> Callable[...,
 def fleet_of(
     state: StateOption = None,
     admin: AdminOption = None,
-    user: UserOption = "",
-    token: TokenOption = "",
+    user: UserOption = None,
+    token: TokenOption = None,
     authority: AuthorityOption = None,
+    context: ContextOption = None,
 ) -> Fleet:
-    """What the options say: these addresses, that federation, or what there is on this machine."""
-    from roost.runtime.admin_client import DEFAULT_URL, Access, token_in_clear
+    """What the options say: these addresses, that federation, a context, or what there is on this machine."""
+    from roost.runtime.admin_client import DEFAULT_URL, Access
     from roost.runtime.federation import DEFAULT_STATE, read
 
-    access = Access(user, token, authority)
+    places = {"--state": state is not None, "--admin": bool(admin), "--context": bool(context)}
+    if len(said := [option for option, is_said in places.items() if is_said]) > 1:
+        raise UserError(f"{' and '.join(said)} say different brokers; expected one of them")
+    access = Access(*login(user, token, Context()), authority)
     if admin:
-        if state is not None:
-            raise UserError("--state and --admin say different brokers; expected one of them")
-        if exposed := list(filter(None, (token_in_clear(url, access) for url in admin))):
-            where = ", ".join(exposed)
-            warn(f"the token goes to {where} for everybody on the way to read; expected https://")
-        return Fleet([Target(url) for url in admin], access)
+        return fleet_at(admin, access)
+    found = chosen(context) if state is None else None
+    if found is not None:
+        if not found.named and read(DEFAULT_STATE) is not None:
+            raise UserError(
+                f"the context {found.name} is in use, and a federation was started from this folder; say"
+                f" which is meant, with --state {DEFAULT_STATE} or --context {found.name}"
+            )
+        if not found.context.admin:
+            raise lacks(found.name, "admin", "https://b0.example:7412")
+        file = authority or path_of(found.context.authority)
+        return fleet_at(found.context.admin, Access(*login(user, token, found.context), file))
     federation = read(state or DEFAULT_STATE)
     if federation is not None:
         targets = [
@@ -199,6 +215,16 @@ def fleet_of(
             f" `roost up chain --brokers 3 --state {state}`"
         )
     return Fleet([Target(DEFAULT_URL)], access, guessed=True)
+
+
+def fleet_at(urls: Sequence[str], access: Access) -> Fleet:
+    """The brokers at these addresses; with a warning where a token would be seen on its way."""
+    from roost.runtime.admin_client import token_in_clear
+
+    if exposed := list(filter(None, (token_in_clear(url, access) for url in urls))):
+        where = ", ".join(exposed)
+        warn(f"the token goes to {where} for everybody on the way to read; expected https://")
+    return Fleet([Target(url) for url in urls], access)
 
 
 def look(fleet: Fleet) -> list[Sight]:
@@ -232,8 +258,11 @@ def answers_of(
             nothing_there(answer)
         else:
             problems.append(f"{target.name} ({answer})" if target.name else str(answer))
+    if problems and len(answers) == 1:
+        raise UserError(problems[0])
     if problems:
-        raise UserError("\n  ".join([f"{len(problems)} of {len(answers)} did not:", *problems]))
+        head = f"{len(problems)} of {len(answers)} brokers refused, or did not answer:"
+        raise UserError("\n  ".join([head, *problems]))
 
 
 def sight_of(target: Target, answer: Mapping[str, Any]) -> Sight:
@@ -248,5 +277,5 @@ def nothing_there(problem: NoAnswerError) -> NoReturn:
     raise UserError(
         f"no federation was started from this folder, and {problem}; start a federation with"
         " `roost up chain --brokers 3` or a broker with `roost broker`, or say where one is"
-        " with --state DIR or --admin URL"
+        " with --state DIR, --admin URL or a context"
     )

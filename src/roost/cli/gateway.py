@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roost.cli.console import warn
+from roost.cli.contexts import Reach
 from roost.cli.publish import AuthorityOption, CertificateOption, KeyOption, tls_of
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def ws_eventing(
         GatewaySettings(), **{name: value for name, value in said.items() if value is not None}
     )
     broker = broker or os.environ.get("ROOST_URL") or DEFAULT_URL
-    target, tls = target_of(broker), tls_of(authority, certificate, key)
+    target, tls = target_of(broker), tls_of(Reach(broker, None, None, authority, certificate, key))
     if tls is not None and not target.tls:
         raise UserError(f"{target.url}: there are settings of TLS; expected roosts://")
     if not target.tls and not all(is_loopback(host) for host, _ in target.addresses):

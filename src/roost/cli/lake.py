@@ -198,7 +198,9 @@ def sample(
         str | None,
         typer.Option(metavar="RUN", help="Of which run; else the last that has the table."),
     ] = None,
-    rows: Annotated[int, typer.Option(min=1, metavar="N", help="How many rows.")] = ROWS,
+    rows: Annotated[
+        int, typer.Option("--limit", "--rows", min=1, metavar="N", help="How many rows.")
+    ] = ROWS,
     lake: LakeOption = DEFAULT,
     json_: Json = False,
 ) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
+from roost.cli.contexts import ContextOption, Reach, reach
 from roost.errors import UserError
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ TokenOption = Annotated[
     typer.Option(help="What proves it; rather ROOST_TOKEN, which other users can't see."),
 ]
 AuthorityOption = Annotated[
-    Path | None, typer.Option(help="For roosts://, whom to trust: certificates in PEM.")
+    Path | None,
+    typer.Option("--authority", "--ca", help="For roosts://, whom to trust: certificates in PEM."),
 ]
 CertificateOption = Annotated[
     Path | None, typer.Option(help="For brokers that ask for one: our certificate, in PEM ...")
@@ -88,25 +90,26 @@ def publish(
     authority: AuthorityOption = None,
     certificate: CertificateOption = None,
     key: KeyOption = None,
+    context: ContextOption = None,
 ) -> None:
     """Publish events: from a file, standard input or the command line."""
     from roost.client import connect_sync
 
     lines = lines_of(what or [], payload)
-    tls = tls_of(authority, certificate, key)
+    to = reach(url, user, token, authority, certificate, key, context)
     with connect_sync(
-        url, user=user, token=token, tls=tls, name="publish", timeout_s=CONNECT_S
+        to.url, user=to.user, token=to.token, tls=tls_of(to), name="publish", timeout_s=CONNECT_S
     ) as client:
         publish_all(client, lines, rate)
 
 
-def tls_of(authority: Path | None, certificate: Path | None, key: Path | None) -> Tls | None:
+def tls_of(to: Reach) -> Tls | None:
     """The files of TLS, if there are any."""
     from roost.client import Tls
 
-    if authority is certificate is key is None:
+    if to.authority is to.certificate is to.key is None:
         return None
-    return Tls(authority=authority or "", certificate=certificate or "", key=key or "")
+    return Tls(authority=to.authority or "", certificate=to.certificate or "", key=to.key or "")
 
 
 def lines_of(what: list[str], payload: str | None) -> Iterator[tuple[str, Line]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roost.cli.console import filter_argument, json_value, warn
+from roost.cli.contexts import ContextOption, reach
 from roost.cli.publish import (
     CONNECT_S,
     AuthorityOption,
@@ -69,6 +70,7 @@ def subscribe(
     authority: AuthorityOption = None,
     certificate: CertificateOption = None,
     key: KeyOption = None,
+    context: ContextOption = None,
 ) -> None:
     """Print the events that match a filter, as they come."""
     from roost.client import connect
@@ -76,8 +78,10 @@ def subscribe(
 
     for message in never_holds(filter_argument("FILTER", filter_)):
         warn(message)
-    tls = tls_of(authority, certificate, key)
-    client = connect(url, user=user, token=token, tls=tls, name="subscribe", timeout_s=CONNECT_S)
+    to = reach(url, user, token, authority, certificate, key, context)
+    client = connect(
+        to.url, user=to.user, token=to.token, tls=tls_of(to), name="subscribe", timeout_s=CONNECT_S
+    )
     printed = run(until_told(client, filter_, count, timeout, durable))
     if count is not None and printed < count:
         raise typer.Exit(EXIT_TOO_FEW)

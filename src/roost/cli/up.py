@@ -43,6 +43,16 @@ Examples:
   roost down
   roost down --state /tmp/sites
 """
+RESTART_EXAMPLES = """\b
+It ends in order, and starts with the same ports, settings, store and log; links that were moved meanwhile
+stay as they are. Several are restarted one after the other. Without a store (--durable), what waits in one is
+lost.
+
+\b
+Examples:
+  roost restart B3
+  roost restart B0 B1 B2 --state /tmp/sites
+"""
 BROKERS = 3
 OPTIMISERS = tuple(BUILT_IN[MODULES])
 # Names that say all there is to say, together with a number of brokers.
@@ -59,12 +69,15 @@ StateOption = Annotated[
     Path, typer.Option("--state", metavar="DIR", file_okay=False, help="All there is of it.")
 ]
 DEFAULT_STATE = Path(".roost")
+ENDINGS = {"ended": "ended", "killed": "killed, for it did not end", "gone": "had ended before"}
+BEFORE = {"ended": "has ended", "killed": "did not end and was killed", "gone": "had ended before"}
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command("up", epilog=EXAMPLES)(up)
     app.command("down", epilog=DOWN_EXAMPLES)(down)
+    app.command("restart", epilog=RESTART_EXAMPLES)(restart)
 
 
 def up(
@@ -138,10 +151,28 @@ def down(state: StateOption = DEFAULT_STATE) -> None:
     endings = end(state)
     if not endings:
         typer.echo(f"nothing to end: no federation was started from {state}")
-    words = {"ended": "ended", "killed": "killed, for it did not end", "gone": "had ended before"}
     for member, ending in endings:
         pid = member.process.pid if member.process else 0
-        typer.echo(f"{member.name} (pid {pid}): {words[ending]}")
+        typer.echo(f"{member.name} (pid {pid}): {ENDINGS[ending]}")
+
+
+def restart(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Of the brokers.")],
+    state: StateOption = DEFAULT_STATE,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Restart brokers that `roost up` started, and wait until they are linked."""
+    from roost.runtime.restarting import restart as restart_one
+
+    done = []
+    for name in dict.fromkeys(names):
+        member, ending = restart_one(state, name)
+        assert member.process is not None
+        done.append({"broker": name, "pid": member.process.pid, "before": ending})
+        if not json_:
+            typer.echo(f"{name} {BEFORE[ending]}, and runs again (pid {member.process.pid})")
+    if json_:
+        print_json({"brokers": done})
 
 
 # --- which brokers ----------------------------------------------------------------------------------

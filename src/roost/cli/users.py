@@ -30,6 +30,7 @@ Examples:
   roost users add ticker --publish "class = 'STOCK'" --file users.toml > ticker.token
   roost users add desk --subscribe "class = 'STOCK' and volume > 1000" --expires 2030-12-31
   roost users add B1 --link --certificate B1.example
+  roost users add prometheus --monitor > prometheus.token
   roost users check desk --subscribe "class = 'STOCK'"
   roost users list
   roost users renew desk --expires 2031-12-31 > desk.token
@@ -76,6 +77,9 @@ def add(
     administer: Annotated[
         bool, typer.Option("--administer", help="It may see and change how a broker runs.")
     ] = False,
+    monitor: Annotated[
+        bool, typer.Option("--monitor", help="It may see how a broker runs, and change nothing.")
+    ] = False,
     expires: Expires = None,
     certificate: Annotated[
         list[str] | None,
@@ -100,6 +104,7 @@ def add(
         subscribe=subscribe,
         link=link,
         administer=administer,
+        monitor=monitor,
         expires=last,
         certificates=tuple(certificate or ()),
     )
@@ -237,6 +242,7 @@ def facts(name: str, known: Known) -> dict[str, Any]:
         "subscribe": user.subscribe or None,
         "link": user.link,
         "administer": user.administer,
+        "monitor": user.monitor,
         "expires": None if user.expires is None else user.expires.isoformat(),
         "certificates": list(user.certificates),
         "token": bool(user.token_digest or user.token_hash),
@@ -252,7 +258,7 @@ def show_users(rows: list[dict[str, Any]]) -> None:
     for title in ("user", "may publish", "may subscribe to", "is", "expires", "certificates"):
         table.add_column(title, overflow="fold")
     for row in rows:
-        roles = ("broker" if row["link"] else "", "administrator" if row["administer"] else "")
+        roles = ("broker" if row["link"] else "", role_of(row))
         expires = row["expires"] or "never"
         cells = (
             row["principal"],
@@ -264,6 +270,11 @@ def show_users(rows: list[dict[str, Any]]) -> None:
         )
         table.add_row(*map(Text, cells))
     people().print(table)
+
+
+def role_of(row: dict[str, Any]) -> str:
+    """What an operator may: an administrator monitors, too."""
+    return "administrator" if row["administer"] else "monitor" if row["monitor"] else ""
 
 
 def show_token(name: str, token: str, json_: bool) -> None:

@@ -33,6 +33,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     unit: str
     criterion: str
     holds: bool
+    # Where it lies with 95 % confidence, by what it is for each seed; None: one seed, or no mean of them.
+    interval: tuple[float, float] | None = None
 
 
 class Scale(Struct, frozen=True):

@@ -7,9 +7,13 @@ from typing import Any
 
 import msgspec
 
-from roost.experiments.frame import Experiment, Results, Scale
+from roost.confidence import interval
+from roost.experiments.frame import Claim, Experiment, Results, Scale
 from roost.pipeline.sweeps.folder import Result
 from roost.pipeline.sweeps.tasks import BREACHES
+
+# What a claim about a share of the seeds is for one of them.
+SHARES = {0.0, 1.0, 100.0}
 
 
 class Report:
@@ -23,7 +27,7 @@ class Report:
         self.failed = [result for result in results if result.status == "failed"]
         self.checks = checks_of(results)
         figures = Results(results)
-        self.claims = tuple(experiment.claims(figures))
+        self.claims = with_intervals(experiment, results, tuple(experiment.claims(figures)))
         self.charts = tuple(experiment.charts(figures))
         self.findings = tuple(experiment.findings(figures))
         self.pages = experiment.pages()
@@ -46,6 +50,38 @@ class Report:
             "failed": len(self.failed),
             "findings": list(self.findings),
         }
+
+
+def with_intervals(
+    experiment: Experiment, results: Sequence[Result], claims: Sequence[Claim]
+) -> tuple[Claim, ...]:
+    """Claims with where their figures lie, by what they are for each seed alone.
+
+    Not all are means over seeds: a share of the seeds, or how far seeds are apart, has no such interval.
+    """
+    seeds = sorted({result.seed for result in results if result.status == "done"})
+    if len(seeds) < 2:
+        return tuple(claims)
+    alone: dict[tuple[str, str], list[float]] = {}
+    for seed in seeds:
+        own = Results(result for result in results if result.seed == seed)
+        for claim in experiment.claims(own):
+            if claim.ours is not None:
+                alone.setdefault((claim.id, claim.what), []).append(claim.ours)
+    return tuple(
+        msgspec.structs.replace(claim, interval=_interval(claim, alone.get((claim.id, claim.what))))
+        for claim in claims
+    )
+
+
+def _interval(claim: Claim, alone: Sequence[float] | None) -> tuple[float, float] | None:
+    if claim.ours is None or not alone or set(alone) <= SHARES:
+        return None
+    found = interval(alone)
+    if found is None:
+        return None
+    slack = 1e-9 * max(map(abs, (*alone, claim.ours)))
+    return found if found[0] - slack <= claim.ours <= found[1] + slack else None
 
 
 def checks_of(results: Sequence[Result]) -> Mapping[str, int]:

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from roost.errors import UserError
 from roost.experiments.frame import Experiment, Scale
-from roost.experiments.page import page
+from roost.experiments.page import for_people, page
 from roost.experiments.report import Report
 from roost.pictures.charts import draw
 from roost.pipeline.sweeps.folder import SweepFolder
@@ -148,7 +148,7 @@ def write(report: Report, folder: Path) -> None:
     figures.mkdir(parents=True, exist_ok=True)
     for chart in report.charts:
         name = re.sub(r"[^a-z0-9]+", "-", f"{chart.id} {chart.title}".lower()).strip("-")
-        (figures / f"{name}.svg").write_text(draw(chart), "utf-8")
+        (figures / f"{name}.svg").write_text(draw(for_people(chart)), "utf-8")
     for name, text in report.pages.items():
         (folder / name).write_text(text, "utf-8")
     (folder / PAGE).write_text(page(report), "utf-8")

@@ -19,8 +19,9 @@ It runs in the broker's own event loop: what answers `/health` is what has to be
 machine between two events, never amid one.
 
 **Who may.** With security on, a user that was granted `administer`, by its name and token (HTTP basic
-authentication); with a certificate, over TLS. A browser that is led here by some web page sends along where
-that page is from, and gets nothing done: without security the loopback interface is all that protects us.
+authentication), over TLS if the broker has a certificate; one that was granted `monitor` may GET, and no
+more. A browser that is led here by some web page sends along where that page is from, and gets nothing done:
+without security the loopback interface is all that protects us.
 
 **How much.** Connections are few and short, requests small, and one token is checked at a time: neither
 a curious scraper nor a hostile one takes much from the broker's work.
@@ -172,7 +173,7 @@ class Admin:
     async def _health(self, request: Request) -> Response:
         known = self._users is None
         if self._users is not None and "authorization" in request.headers:
-            await self._operator(request, self._users)
+            await self._operator(request, self._users, watches=True)
             known = True
         health = self._broker.watch.health(with_details=known)
         return _json(health, 200 if health["ok"] else 503)
@@ -336,12 +337,15 @@ class Admin:
             if request.method == "POST" and "origin" in request.headers:
                 raise HTTPException(403, "pages of the web may not steer a broker")
             if self._users is not None:
-                request.state.principal = (await self._operator(request, self._users)).principal
+                watches = request.method in ("GET", "HEAD")
+                who = await self._operator(request, self._users, watches=watches)
+                request.state.principal = who.principal
             return await page(request)
 
         return guarded
 
-    async def _operator(self, request: Request, users: Users) -> Permission:
+    async def _operator(self, request: Request, users: Users, *, watches: bool) -> Permission:
+        """Who asks, if it may: to see something, or else to change it."""
         login = _login_of(request.headers.get("authorization", ""))
         if login is None:
             raise self._refusal(
@@ -357,9 +361,10 @@ class Admin:
             self._logins_waiting -= 1
         if isinstance(answer, str):
             raise self._refusal(request, 401, answer)
-        if not answer.administer:
-            raise self._refusal(request, 403, f"{answer.principal!r} may not administer a broker")
-        return answer
+        if answer.administer or (watches and users.may_monitor(answer.principal)):
+            return answer
+        may = "only monitor" if users.may_monitor(answer.principal) else "not administer"
+        raise self._refusal(request, 403, f"{answer.principal!r} may {may} a broker")
 
     def _refusal(self, request: Request, status: int, reason: str) -> HTTPException:
         """Noted with all others. Nobody has a connection with the number 0."""

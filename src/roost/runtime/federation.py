@@ -310,8 +310,24 @@ def start_member(state: Path, federation: Federation, new: Member) -> Member:
     return member
 
 
+def start_again(
+    state: Path, federation: Federation, member: Member, running: Collection[str]
+) -> Member:
+    """A new process for it; when it is well, and linked with those that run, return."""
+    with (state / member.log).open("a", encoding="utf-8") as log:
+        log.write("--- started again ---\n")
+    started = _started(state, federation, [member.name], anew=False)
+    (member,) = (each for each in started.members if each.name == member.name)
+    _wait_until_linked(state, msgspec.structs.replace(started, members=(member,)), running)
+    return member
+
+
 def _started(
-    state: Path, federation: Federation, names: Collection[str] | None = None
+    state: Path,
+    federation: Federation,
+    names: Collection[str] | None = None,
+    *,
+    anew: bool = True,  # with a log that is empty
 ) -> Federation:
     """With a process for each, remembered as soon as it is there."""
     members = list(federation.members)
@@ -320,7 +336,8 @@ def _started(
         for number in wanted:
             member = members[number]
             config, log = (state.absolute() / file for file in (member.config, member.log))
-            log.unlink(missing_ok=True)
+            if anew:
+                log.unlink(missing_ok=True)
             process = start_one(config, log)
             members[number] = msgspec.structs.replace(member, process=process)
             federation = msgspec.structs.replace(federation, members=tuple(members))
@@ -328,8 +345,13 @@ def _started(
     return federation
 
 
-def _wait_until_linked(state: Path, federation: Federation) -> None:
-    """Until every broker says that it is well, and has all its links; UserError if that takes too long."""
+def _wait_until_linked(
+    state: Path, federation: Federation, running: Collection[str] | None = None
+) -> None:
+    """Until every broker says that it is well, and has all its links; UserError if that takes too long.
+
+    Links are those with brokers that run, where it is said which do.
+    """
     patience_s = START_S + START_S_A_BROKER * len(federation.members)
     deadline = time.monotonic() + patience_s
     missing = {member.name: "no answer" for member in federation.members}
@@ -339,7 +361,7 @@ def _wait_until_linked(state: Path, federation: Federation) -> None:
         waiting = [member for member in federation.members if member.name in missing]
         answers = ask_all([member.admin_url for member in waiting], "/status")
         for member, answer in zip(waiting, answers, strict=True):
-            missing[member.name] = _missing(member, answer)
+            missing[member.name] = _missing(member, answer, running)
         missing = {name: what for name, what in missing.items() if what}
         if missing and time.monotonic() > deadline:
             name, what = next(iter(missing.items()))
@@ -347,13 +369,19 @@ def _wait_until_linked(state: Path, federation: Federation) -> None:
         time.sleep(LOOK_EVERY_S if missing else 0)
 
 
-def _missing(member: Member, answer: dict[str, Any] | AdminError) -> str:
+def _missing(
+    member: Member, answer: dict[str, Any] | AdminError, running: Collection[str] | None
+) -> str:
     """What keeps a broker from being ready; "" if it is."""
     if isinstance(answer, AdminError):
         return str(answer)
     if member.process is None or answer["pid"] != member.process.pid:
         return f"somebody else answers at {member.admin_url}"
-    down = [name for name, link in answer["links"].items() if not link["up"]]
+    down = [
+        name
+        for name, link in answer["links"].items()
+        if not link["up"] and (running is None or name in running)
+    ]
     return answer["trouble"] or (f"no link to {', '.join(down)}" if down else "")
 
 

@@ -77,6 +77,7 @@ class User(Struct, frozen=True, kw_only=True):
     subscribe: str = ""  # the same for what it may subscribe to
     link: bool = False  # it is a broker of the federation
     administer: bool = False  # it may see and change how a broker runs
+    monitor: bool = False  # it may see that, and change nothing
     expires: date | None = None  # the last day on which it may log in (UTC)
     certificates: tuple[str, ...] = ()  # names in certificates (CN or SAN) that stand for it
 
@@ -316,6 +317,11 @@ class Users:
         if self._lock.locked() or self._state() != self._seen:
             return None
         return self._at_once(self._book, user, token)
+
+    def may_monitor(self, principal: str) -> bool:
+        """Whether somebody who has logged in may see how a broker runs."""
+        known = self._book.known.get(principal)
+        return known is not None and (known.user.monitor or known.user.administer)
 
     def is_preferred(self, user: str) -> bool:
         """A neighbour, or somebody who has been here: of whom it is more likely that they are right."""

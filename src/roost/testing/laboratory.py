@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +23,7 @@ from roost.simulation.run import Checks, end_of, run_workload, verdict
 from roost.simulation.settings import settings_with
 from roost.simulation.workload_file import Workload, parse_workload, read_workload
 from roost.simulation.world import World
+from roost.traces import About, TraceWriter
 
 VIOLATIONS_SHOWN = 5
 
@@ -117,6 +120,8 @@ def simulate(
     faults: str = "none",
     seed: int = 0,
     until_s: float | None = None,
+    trace: Path | None = None,
+    run: str | None = None,
 ) -> Simulation:
     """Run a workload to its end, let everything arrive, and judge. The same arguments give the same run.
 
@@ -129,6 +134,8 @@ def simulate(
     | `faults` | a profile of faults to add, one of `PROFILES` |
     | `seed` | of all that the workload leaves open, the faults among it |
     | `until_s` | when it ends, if not where the workload says |
+    | `trace` | a folder for the tables of its trace, as `roost lake` and the pipeline read them |
+    | `run` | the name of the run there; else made of the workload's and the seed |
 
     UserError if the workload or a setting will not do.
 
@@ -157,17 +164,35 @@ def simulate(
     end_s = end_of(planned) if until_s is None else until_s
     if faults != "none":
         planned = with_faults(planned, faults, seed, end_s)
-    world = NotingWorld(
-        chosen,
-        planned.statements,
-        seed=seed,
-        storybook=Storybook(),
-        modules=modules_of(chosen, modules),
-    )
-    world.watch()
-    run_workload(world, planned, end_s)
-    checks, unfinished = verdict(world, planned)
+    config = {
+        "workload": planned.name,
+        "until_s": end_s,
+        "faults": faults,
+        "settings": msgspec.to_builtins(chosen),
+        "script": Path(sys.argv[0]).name,
+    }
+    with traced(trace, run or f"{Path(planned.name).stem}-{seed}", seed, config) as writer:
+        world = NotingWorld(
+            chosen,
+            planned.statements,
+            seed=seed,
+            storybook=Storybook(),
+            modules=modules_of(chosen, modules),
+            trace=writer,
+        )
+        world.watch()
+        run_workload(world, planned, end_s)
+        checks, unfinished = verdict(world, planned)
     return Simulation(world, planned, checks, unfinished)
+
+
+def traced(
+    folder: Path | None, run: str, seed: int, config: Mapping[str, object]
+) -> AbstractContextManager[TraceWriter | None]:
+    """A trace that says of which kind its run is, and what it was made of; or none."""
+    if folder is None:
+        return nullcontext()
+    return TraceWriter(folder, run, about=About("simulated", seed, config))
 
 
 def name_of(router: type[Flooding] | str) -> str:

@@ -34,8 +34,8 @@ class Line(Struct, frozen=True):
 
     @property
     def change(self) -> float | None:
-        """In %; None where there was nothing to speak of."""
-        if not round(self.before, self.digits):
+        """In %; None where there was nothing to speak of, or it is a share, which is in % itself."""
+        if self.unit == "%" or not round(self.before, self.digits):
             return None
         return 100 * (self.after - self.before) / self.before
 

@@ -11,7 +11,7 @@ Examples:
   roost pipeline workload stock --publications 1000000 --subscriptions 100000 --out stock
   roost pipeline match --publications stock/publications --subscriptions stock/subscriptions --out matches
   roost pipeline profile delays --run monday --lake traces
-  roost pipeline serve --broker roost://127.0.0.1:7411 --subscriptions wanted --checkpoint serving
+  roost pipeline serve --url roost://127.0.0.1:7411 --subscriptions wanted --checkpoint serving
 """
 
 

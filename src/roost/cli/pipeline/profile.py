@@ -50,7 +50,9 @@ def profile(
     period: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="loads: of a row; else 60.")
     ] = None,
-    rows: Annotated[int, typer.Option(min=1, metavar="N", help="How many are shown.")] = ROWS,
+    rows: Annotated[
+        int, typer.Option("--limit", "--rows", min=1, metavar="N", help="How many are shown.")
+    ] = ROWS,
     lake: LakeOption = DEFAULT,
     master: MasterOption = None,
     conf: ConfOption = None,

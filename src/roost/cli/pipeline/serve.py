@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roost.cli.console import filter_argument, people, print_json
+from roost.cli.contexts import ContextOption, reach
 from roost.cli.publish import AuthorityOption, CertificateOption, KeyOption, TokenOption, UserOption
 from roost.cli.spark import ConfOption, MasterOption, session_of
 from roost.errors import UserError
@@ -28,7 +29,7 @@ neither loses nor doubles anything. Ctrl-C ends it; --once ends it when nothing 
 \b
 Examples:
   roost pipeline subscriptions add LOG subscriptions.csv
-  roost pipeline serve --broker roost://127.0.0.1:7411 --subscriptions LOG --checkpoint CHECKPOINT
+  roost pipeline serve --url roost://127.0.0.1:7411 --subscriptions LOG --checkpoint CHECKPOINT
   roost pipeline serve --subscriptions LOG --checkpoint CHECKPOINT --filter "class = 'STOCK'" --once --json
   roost pipeline serve --subscriptions LOG --checkpoint CHECKPOINT --forget
 """
@@ -51,7 +52,11 @@ Examples:
 
 BrokerOption = Annotated[
     str | None,
-    typer.Option(help="Where a broker is; else ROOST_URL, or port 7411 of this machine."),
+    typer.Option(
+        "--url",
+        "--broker",
+        help="Where a broker is; else ROOST_URL, or port 7411 of this machine.",
+    ),
 ]
 LogArgument = Annotated[Path, typer.Argument(metavar="LOG", help="The folder of the log.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")]
@@ -103,6 +108,7 @@ def serve(
     authority: AuthorityOption = None,
     certificate: CertificateOption = None,
     key: KeyOption = None,
+    context: ContextOption = None,
     master: MasterOption = None,
     conf: ConfOption = None,
     as_json: JsonOption = False,
@@ -116,13 +122,14 @@ def serve(
     from roost.pipeline.source.options import Place
 
     filter_argument("--filter", filter_)
+    to = reach(broker, user, token, authority, certificate, key, context)
     place = Place(
-        url=broker,
-        user=user,
-        token=token,
-        authority=str(authority or ""),
-        certificate=str(certificate or ""),
-        key=str(key or ""),
+        url=to.url,
+        user=to.user,
+        token=to.token,
+        authority=str(to.authority or ""),
+        certificate=str(to.certificate or ""),
+        key=str(to.key or ""),
     )
     serving = Serving(
         place=place,
@@ -224,7 +231,9 @@ def show(
     version: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="As of this version; else the last.")
     ] = None,
-    most: Annotated[int, typer.Option(min=0, metavar="N", help="List at most so many.")] = 20,
+    most: Annotated[
+        int, typer.Option("--limit", "--most", min=0, metavar="N", help="List at most so many.")
+    ] = 20,
     as_json: JsonOption = False,
 ) -> None:
     """Show what is in the log."""

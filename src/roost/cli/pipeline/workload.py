@@ -130,6 +130,7 @@ def list_workloads(*, json_: bool) -> None:
     """What there is, and what of it can be set."""
     from rich.padding import Padding
 
+    from roost.papers import cited
     from roost.pipeline.workload.registry import WORKLOADS
 
     if json_:
@@ -148,9 +149,9 @@ def list_workloads(*, json_: bool) -> None:
     for number, (name, workload) in enumerate(WORKLOADS.items()):
         if number:
             console.print()
-        console.print(f"{name} ({workload.source})", style="bold")
+        console.print(f"{name} ({cited(workload.source)})", style="bold")
         for table, description in workload.descriptions.items():
-            console.print(Padding(f"{table}: {description}", (0, 0, 0, 2), expand=False))
+            console.print(Padding(f"{table}: {cited(description)}", (0, 0, 0, 2), expand=False))
         parameters = "  ".join(map(str, workload.parameters.values()))
         if parameters:
             console.print(Padding(parameters, (0, 0, 0, 2), style="dim", expand=False))

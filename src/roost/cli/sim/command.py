@@ -37,6 +37,7 @@ Examples:
   roost sim run local.workload --until 600 --trace traces
   roost sim run local.workload --faults network --seed 7 --json
   roost sim run local.workload --until 60 --story P1:17 --story S3
+  roost sim run local.workload --animate local.html
 """
 GENERATE_EXAMPLES = """\b
 Without NAME it lists what there is, with its parameters.
@@ -114,6 +115,12 @@ def run(
     faults: Annotated[
         ProfileName, typer.Option(help="Add faults: of the network, crashes, or all kinds.")
     ] = "none",
+    animate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", dir_okay=False, help="Write a page that plays the run again, as HTML."
+        ),
+    ] = None,
     module: ModuleOption = None,
     story: Stories = None,
     no_rest: Annotated[
@@ -124,7 +131,7 @@ def run(
     """Run a workload, and check every delivery and table."""
     from roost.broker.registry import parse_order
     from roost.cli.sim import report
-    from roost.cli.sim.run import Plan, carry_out
+    from roost.cli.sim.run import Plan, animated, carry_out
 
     orders = tuple(
         parse_order(name, order.split()) for name, order in modules_of(module or []).items()
@@ -132,7 +139,7 @@ def run(
     plan = Plan(
         file, seed, until, trace, faults, rest=not no_rest, stories=bool(story), modules=orders
     )
-    result = carry_out(plan)
+    result = carry_out(plan) if animate is None else animated(plan, animate)
     if json_:
         print_json(result.as_dict())
     else:
@@ -211,6 +218,7 @@ def list_generators() -> None:
     """What there is, and what of it can be set."""
     from rich.padding import Padding
 
+    from roost.papers import cited
     from roost.simulation.generators import GENERATORS
 
     console = people()
@@ -218,7 +226,7 @@ def list_generators() -> None:
         if number:
             console.print()
         console.print(generator.name, style="bold")
-        console.print(Padding(generator.description, (0, 0, 0, 2), expand=False))
+        console.print(Padding(cited(generator.description), (0, 0, 0, 2), expand=False))
         parameters = "  ".join(map(str, generator.parameters.values()))
         console.print(Padding(parameters, (0, 0, 0, 2), style="dim", expand=False))
 

@@ -6,10 +6,11 @@ import math
 import re
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from roost.broker.commands import Record
 from roost.broker.events import LoadIndices
 from roost.broker.registry import ModuleOrder, make_module
 from roost.broker.story import Storybook
-from roost.cli.decisions import CHANGES
+from roost.cli.decisions import CHANGES, decision_of, why
 from roost.cli.sim.report import progress
 from roost.errors import UserError
 from roost.simulation.faults import with_faults
@@ -29,6 +30,9 @@ from roost.simulation.workload_file import Workload, read_workload
 from roost.simulation.world import World
 from roost.traces import About, TraceWriter, decision_row, read_table
 from roost.traces.rows import DecisionRow
+
+# A time, and the links that there were from then on.
+Overlay = tuple[float, tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ class Result:
     tables: dict[str, Path]
     storybook: Storybook | None
     decisions: Sequence[DecisionRow] = ()
+    # When the overlay was seen to be another one, and its links.
+    overlays: Sequence[Overlay] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -80,20 +86,26 @@ class Result:
                     "subject": row.subject,
                     "choice": row.choice,
                 }
-                for row in self.decisions
-                if row.acted and row.kind in CHANGES
+                for row in changes_of(self)
             ],
         }
 
 
-class DecidingWorld(World):
-    """One that remembers what its optimisers decide."""
+class WatchedWorld(World):
+    """One that remembers what its optimisers decide, and how the overlay changes."""
 
     decisions: list[DecisionRow]
+    overlays: list[Overlay]
 
     def decided(self, host: Host, record: Record) -> None:
         self.decisions.append(decision_row(self.clock.now, host.name, record.decision))
         super().decided(host, record)
+
+    def sampled(self, host: Host, load: LoadIndices) -> None:
+        links = tuple(self.overlay.links())
+        if not self.overlays or self.overlays[-1][1] != links:
+            self.overlays.append((self.clock.now, links))
+        super().sampled(host, load)
 
 
 def carry_out(plan: Plan) -> Result:
@@ -111,10 +123,10 @@ def carry_out(plan: Plan) -> Result:
         workload = with_faults(workload, plan.faults, plan.seed, until)
     storybook = Storybook() if plan.stories else None
     with traced(plan, workload, until) as trace:
-        world = DecidingWorld(
+        world = WatchedWorld(
             workload.settings, workload.statements, seed=plan.seed, trace=trace, storybook=storybook
         )
-        world.decisions = []
+        world.decisions, world.overlays = [], []
         began = time.perf_counter()
         checks, loads, reasons = judged(world, workload, until, plan)
         wall_s = time.perf_counter() - began
@@ -128,8 +140,48 @@ def carry_out(plan: Plan) -> Result:
         trace=read_table(tables["loads"]) if tables else None,
     )
     return Result(
-        plan.run, summary, checks, tuple(reasons), tables, storybook, tuple(world.decisions)
+        plan.run,
+        summary,
+        checks,
+        tuple(reasons),
+        tables,
+        storybook,
+        tuple(world.decisions),
+        tuple(world.overlays),
     )
+
+
+def animated(plan: Plan, page: Path) -> Result:
+    """The same, with a page that plays the run again; from its trace, which is not kept unless asked for."""
+    from roost.cli.sinks import whole_file
+    from roost.pictures.replay import Move, replay_page
+    from roost.pictures.replay_of_run import replay_of
+
+    with TemporaryDirectory(prefix="roost-animate-") if plan.trace is None else nullcontext() as to:
+        kept = plan if to is None else replace(plan, trace=Path(to))
+        with whole_file(page) as file:
+            result = carry_out(kept)
+            tables = {name: read_table(path) for name, path in result.tables.items()}
+            moves = [Move(row.time, told(row)) for row in changes_of(result)]
+            until_s = result.summary.virtual_s
+            replay = replay_of(tables, result.run, until_s, result.overlays, moves)
+            file.write(replay_page(replay).encode())
+    return result if plan.trace is not None else replace(result, tables={})
+
+
+def changes_of(result: Result) -> list[DecisionRow]:
+    """What its optimisers have carried out."""
+    return [row for row in result.decisions if row.acted and row.kind in CHANGES]
+
+
+def told(row: DecisionRow) -> str:
+    """A change in a sentence, with its reason."""
+    if row.kind == "rewire":
+        what = f"the link {row.subject} ends at {row.choice} instead of {row.broker}"
+    else:
+        what = f"{row.subject} moves from {row.broker} to {row.choice}"
+    reason = why(decision_of(row._asdict()))
+    return f"{what} ({row.module}: {reason})" if reason else f"{what} ({row.module})"
 
 
 @contextmanager

@@ -15,10 +15,11 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
+from roost.confidence import half_width
 from roost.pipeline.sweeps.folder import Result
 from roost.pipeline.sweeps.progress import Progress, Say
 from roost.pipeline.sweeps.sweep import Outcome
-from roost.pipeline.sweeps.table import Spread, violations
+from roost.pipeline.sweeps.table import Group, Spread, violations
 from roost.pipeline.sweeps.tasks import BREACHES, FIRST_VIOLATION, Task
 
 # Without a terminal, a line so often.
@@ -158,14 +159,16 @@ def _show_groups(console: Console, outcome: Outcome, figures: Sequence[str]) -> 
             *(str(group.parameters.get(name, "")) for name in axes), seeds, *told, style=bad
         )
     console.print(grid)
+    if any(group.done > 1 for group in outcome.groups):
+        console.print("  means over the seeds, ± 95 % of confidence", style="dim")
 
 
 def _figure(spread: Spread | None) -> str:
-    """Mean and standard deviation."""
+    """The mean, and by how much it may be off."""
     if spread is None:
         return "-"
-    mean = _digits(spread.mean, 4)
-    return f"{mean} ± {_digits(spread.std, 2)}" if spread.std else mean
+    mean, half = _digits(spread.mean, 4), half_width(spread.std, spread.n)
+    return f"{mean} ± {_digits(half, 2)}" if half else mean
 
 
 def _digits(number: float, digits: int) -> str:
@@ -220,10 +223,18 @@ def as_json(
         },
         "checks": {n: sum(row.get(n) or 0 for row in done) for n in checked},
         "table": None if table is None else str(table),
-        "groups": msgspec.to_builtins(outcome.groups),
+        "groups": [_group(group) for group in outcome.groups],
         "failures": [_problem(task, result) for result in outcome.failed],
         "violations": [_problem(task, result) for result in outcome.broken],
     }
+
+
+def _group(group: Group) -> dict[str, Any]:
+    """With the half of each interval of confidence; null of one seed alone."""
+    told: dict[str, Any] = msgspec.to_builtins(group)
+    for name, spread in group.figures.items():
+        told["figures"][name]["confidence_95"] = half_width(spread.std, spread.n)
+    return told
 
 
 def _problem(task: str, result: Result) -> dict[str, Any]:

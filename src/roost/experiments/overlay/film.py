@@ -9,11 +9,12 @@ from roost.experiments.overlay.workload import Load, load_of, tree_of
 from roost.overlay.rewiring.flows import Flows, flows_of
 from roost.overlay.rewiring.limits import Limits
 from roost.overlay.rewiring.rounds import Organisation
+from roost.papers import PAPERS
 from roost.pictures.films import Film, Frame, film_page
 
 BROKERS, SEED, LIMIT = 60, 3, 30
 FRAMES_MAX = 40
-TITLES = {"paper": "002", "roost": f"Roost's own, at most {LIMIT} neighbours"}
+TITLES = {"paper": PAPERS["002"].short, "roost": f"Roost's own, at most {LIMIT} neighbours"}
 
 
 def films() -> dict[str, str]:

@@ -40,8 +40,9 @@ class OverlaySettings(Struct, frozen=True, kw_only=True):
     variant: Annotated[
         Variant,
         why(
-            "Roost's own counts what each rewiring would save, to the message. The paper's (002) estimates it"
-            " by subscription, and OCBR links those who talk most, or gated if that makes ways shorter."
+            "Roost's own counts what each rewiring would save, to the message. The paper's (Di Nitto et al.)"
+            " estimates it by subscription, and OCBR links those who talk most, or gated if that makes ways"
+            " shorter."
         ),
     ] = "roost"
     training_messages: Annotated[

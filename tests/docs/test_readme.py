@@ -1,0 +1,60 @@
+"""README and CONTRIBUTING: figures are those of the benchmarks, the picture is ours, counts are right."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.docs.blocks import ROOT
+
+README = (ROOT / "README.md").read_text("utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+COUNTS = {"One": 1, "Three": 3, "Four": 4, "Seven": 7}
+
+
+def section(text: str, title: str) -> str:
+    _, there, below = text.partition(f"\n## {title}\n")
+    assert there, title
+    return below.partition("\n## ")[0]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The rows of the first table, without its heading."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_what_is_measured_is_what_the_benchmarks_say() -> None:
+    measured = (ROOT / "docs" / "BENCHMARKS.md").read_text("utf-8")
+    found = rows(section(README, "What is measured"))
+    assert len(found) == 7
+    for what, figure, _ in found:
+        assert re.search(rf"(?<![\d,.]){re.escape(figure)}(?![\d,])", measured), (what, figure)
+
+
+def test_the_picture_is_of_the_demo() -> None:
+    (name,) = re.findall(r"!\[[^\]]+\]\(([^)]+\.svg)\)", README)
+    root = ElementTree.parse(ROOT / name).getroot()
+    words = [element.text or "" for element in root.iter() if element.text]
+    assert words[0].strip() == "" or "federation" in words[0]
+    assert "before" in words
+    assert "after" in words
+    assert any(
+        word.endswith("0 lost, 0 doubled, 0 reordered. Computed by Spark from the brokers' traces.")
+        for word in words
+    )
+
+
+def test_every_kind_of_user_has_a_door() -> None:
+    assert len(rows(section(README, "Whose door is which"))) == 5
+
+
+@pytest.mark.parametrize("title", ["An operator of the content language", "A message"])
+def test_so_many_files(title: str) -> None:
+    text = section(CONTRIBUTING, title)
+    said = COUNTS[text.split()[0]]
+    assert len(rows(text)) == said
+    linked = re.findall(r"^\| \[([^\]]+)\]", text, re.M)
+    assert len(linked) == said
