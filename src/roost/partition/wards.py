@@ -14,14 +14,17 @@ first promise of the new one: then that replaces it at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
-from roost.language import Event, Subscription, parse_subscription
+import numpy as np
+from numpy.typing import NDArray
+
+from roost.language import Subscription, parse_subscription
 from roost.matching import Index
-from roost.partition.dimensions import Dimension, Footprint, Point, footprint_of
-from roost.partition.names import Names
-from roost.partition.notes import Ask, Fill, Mark
-from roost.partition.segments import Region, SetKey, in_region, key_of, overlaps_region
+from roost.partition.batch import Batch
+from roost.partition.dimensions import Dimension, Footprint, footprint_of
+from roost.partition.names import Matches, Names
+from roost.partition.notes import Asks, Fill, Mark
+from roost.partition.segments import Region, SetKey, in_regions, key_of, overlaps_region
 
 
 class Kept:
@@ -56,9 +59,9 @@ class Ward:
         for region in promised:
             self._regions.setdefault(key_of(region), []).append(region)
 
-    def covers(self, key: SetKey, point: Point) -> bool:
-        """Whether all that can match an event there is in this set."""
-        return any(in_region(point, region) for region in self._regions.get(key, ()))
+    def covers(self, key: SetKey, events: Batch) -> NDArray[np.bool_]:
+        """Of each event, whether all that can match it is in this set."""
+        return in_regions(events.points(self.dimensions), self._regions.get(key, ()))
 
 
 class Wards:
@@ -81,9 +84,9 @@ class Wards:
         ward = self._ward(dispatcher, fill.epoch)
         for id_ in fill.removed:
             self._drop(ward, id_)
-        for id_, text in fill.added:
+        for id_, text, slot in fill.added:
             self._drop(ward, id_)
-            self._add(dispatcher, ward, id_, text)
+            self._add(dispatcher, ward, id_, text, slot)
         ward.number = max(ward.number, fill.number)
         if fill.promised is not None:
             self._promise(dispatcher, ward, fill.promised, fill.dimensions)
@@ -99,8 +102,9 @@ class Wards:
             coming = self._coming[dispatcher] = Ward(epoch)
         return coming
 
-    def _add(self, dispatcher: str, ward: Ward, id_: str, text: str) -> None:
-        kept = Kept(dispatcher, id_, self._names.add(dispatcher, id_), parse_subscription(text))
+    def _add(self, dispatcher: str, ward: Ward, id_: str, text: str, slot: int) -> None:
+        handle = self._names.add(dispatcher, id_, slot)
+        kept = Kept(dispatcher, id_, handle, parse_subscription(text))
         ward.kept[id_] = self.entries[kept.handle] = kept
         if ward.promised is not None:
             self._place(ward, kept)
@@ -156,31 +160,33 @@ class Wards:
 
     # --- being asked --------------------------------------------------------------------------------
 
-    def objection_to(self, ask: Ask) -> str:
-        """Why it can't be answered completely; nothing if it can."""
-        for dispatcher, mark in ask.needs.items():
+    def objection_to(self, asks: Asks) -> str:
+        """Why none of it can be answered completely; nothing if some can."""
+        for dispatcher, mark in asks.needs.items():
             ward = self.wards.get(dispatcher)
             if ward is None:
                 return f"nothing has been heard of {dispatcher}"
             if not self._has_heard(ward, mark):
                 return f"of {dispatcher} {ward.number} is known, and {mark[1]} needed"
-            if not ward.covers(ask.key, ask.point):
-                return f"{dispatcher} has not promised that part"
         return ""
+
+    def covered(self, asks: Asks, events: Batch) -> NDArray[np.bool_]:
+        """Of each event, whether all dispatchers have promised that part."""
+        found = np.ones(events.count, np.bool_)
+        for dispatcher in asks.needs:
+            found &= self.wards[dispatcher].covers(asks.key, events)
+        return found
 
     def _has_heard(self, ward: Ward, mark: Mark) -> bool:
         epoch, number = mark
         return ward.epoch == epoch and ward.number >= number
 
-    def match(self, key: SetKey, events: Sequence[Event]) -> list[dict[str, tuple[str, ...]]]:
-        """The subscriptions of one set that each of these events matches, by dispatcher."""
+    def match(self, asker: str, key: SetKey, events: Batch) -> Matches:
+        """The subscriptions of one set that each of these events matches."""
         index = self.sets.get(key)
         if index is None:
-            return [{} for _ in events]
-        if len(events) == 1:
-            return [self._names.of(index.match(events[0]))]
-        offsets, handles = index.match_batch(events)
-        return [self._names.of(handles[a:b]) for a, b in pairwise(offsets.tolist())]
+            return bytes(4 * events.count), b"", {}
+        return self._names.found(asker, *events.match(index))
 
     def is_filled(self, regions: Iterable[Region], dispatchers: Iterable[str]) -> bool:
         """Whether all of these have promised all of those."""
