@@ -42,8 +42,8 @@ class Names:
             self._next += 1
             if number == len(self._ids):
                 self._ids = np.concatenate([self._ids, np.empty(number, object)])
-                self._slots = np.zeros(FIRST_SIZE, np.uint32)
-        self._whose = np.concatenate([self._whose, np.zeros(number, np.int32)])
+                self._slots = np.concatenate([self._slots, np.zeros(number, np.uint32)])
+                self._whose = np.concatenate([self._whose, np.zeros(number, np.int32)])
         self._ids[number] = id_
         self._slots[number] = slot
         self._whose[number] = self._dispatchers.index(dispatcher)
