@@ -18,7 +18,8 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -44,6 +45,9 @@ from roost.partition.wards import Wards
 NAME = "partition"
 TICK = "tick"
 MATCHED = "matched"
+FILL = "fill"
+# So many subscriptions at a time are entered of what a dispatcher has told: some hundredths of a second.
+STEPS = 500
 # How much the last second counts in how busy it is, and by how much that has to differ to be told.
 BUSY_WEIGHT = 0.3
 BUSY_CHANGED = 0.05
@@ -80,6 +84,9 @@ class Matcher(Station):
         self._lives: dict[str, str] = {}  # what each dispatcher knows it by
         self._begun = 0
         self._took_s = 0.0
+        self._fills: deque[tuple[str, notes.Fill]] = deque()  # told, and not known yet; ...
+        self._filling: Iterator[None] | None = None  # ... what is done of the first
+        self._steps = STEPS
         self._random = Random(self.identity.name)
         self._handlers[ev.Asked] = self._asked_by_operator
         self._heard: dict[type, Callable[[Link, Any], None]] = {
@@ -108,12 +115,10 @@ class Matcher(Station):
             self._told_busy.pop(link.name, None)
 
     def begun(self, link: Link) -> None:
-        if (
-            link.name in self._dispatchers
-        ):  # what it has said, and what was on the way, counts no more
+        if link.name in self._dispatchers:
             self._begun += 1
             self._lives[link.name] = f"{self._life}.{self._begun}"
-            self.wards.forget(link.name)
+            self._forget(link.name)
             self.greeted(link)
 
     def told(self, link: Link, body: bytes) -> None:
@@ -133,9 +138,34 @@ class Matcher(Station):
         if fill.life == self._lives.get(
             link.name
         ):  # else it is for one that has forgotten what came before
-            self.wards.fill(link.name, fill)
+            self._fills.append((link.name, fill))
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """With what has been told, for a while: whoever has much to tell does not keep it from all else."""
+        while self._fills and self._steps > 0:
+            dispatcher, fill = self._fills[0]
+            if self._filling is None:
+                self._filling = self.wards.filling(dispatcher, fill)
+            for _ in self._filling:
+                self._steps -= 1
+                if self._steps <= 0:
+                    self.set_timer(FILL, 0.0)
+                    return
+            self._filling = None
+            self._fills.popleft()
             if fill.promised is not None:
                 self._claim()
+
+    def handled(self) -> None:
+        self._steps = STEPS
+
+    def _forget(self, dispatcher: str) -> None:
+        """What it has said, and what was on the way, counts no more."""
+        if self._fills and self._fills[0][0] == dispatcher:
+            self._filling = None
+        self._fills = deque(pair for pair in self._fills if pair[0] != dispatcher)
+        self.wards.forget(dispatcher)
 
     def _asks(self, link: Link, asks: notes.Asks) -> None:
         if not self._takes_time:
@@ -248,7 +278,9 @@ class Matcher(Station):
     # --- time ---------------------------------------------------------------------------------------
 
     def timer(self, name: str) -> None:
-        if name == MATCHED:
+        if name == FILL:
+            self._go_on()
+        elif name == MATCHED:
             self._done()
         elif name == TICK:
             self.set_timer(TICK, self.settings.gossip_s * (0.9 + 0.2 * self._random.random()))
@@ -335,10 +367,14 @@ class Matcher(Station):
             "sets": sizes,
             "matched": self.queues.matched,
             "waiting": len(self.queues),
+            "filling": len(self._fills),
             "busy": self.busy,
             "left": self.has_left(),
             "table": self.segments.version if self.segments is not None else 0,
         }
 
     def unfinished(self) -> Sequence[str]:
-        return [f"{len(self.queues)} events wait to be matched"] if len(self.queues) else []
+        words = [f"{len(self.queues)} events wait to be matched"] if len(self.queues) else []
+        if self._fills:
+            words.append("subscriptions that it was told of are being entered")
+        return words

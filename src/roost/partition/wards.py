@@ -13,7 +13,7 @@ first promise of the new one: then that replaces it at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,8 @@ class Wards:
 
     def __init__(self) -> None:
         self.wards: dict[str, Ward] = {}
-        self._coming: dict[str, Ward] = {}  # epochs without a promise
+        self._coming: dict[str, Ward] = {}  # epochs without a promise ...
+        self._going: dict[str, Ward] = {}  # ... and those that one has replaced
         self.sets: dict[SetKey, Index] = {}
         self.entries: dict[int, Kept] = {}
         self._names = Names()
@@ -81,24 +82,31 @@ class Wards:
 
     def fill(self, dispatcher: str, fill: Fill) -> None:
         """A dispatcher tells."""
-        ward = self._ward(dispatcher, fill.epoch)
+        for _ in self.filling(dispatcher, fill):
+            pass
+
+    def filling(self, dispatcher: str, fill: Fill) -> Iterator[None]:
+        """The same in steps, a subscription each. Between any two, answers are as complete as they say."""
+        ward = yield from self._ward(dispatcher, fill.epoch)
         for id_ in fill.removed:
             self._drop(ward, id_)
+            yield
         for id_, text, slot in fill.added:
             self._drop(ward, id_)
             self._add(dispatcher, ward, id_, text, slot)
+            yield
         ward.number = max(ward.number, fill.number)
         if fill.promised is not None:
-            self._promise(dispatcher, ward, fill.promised, fill.dimensions)
+            yield from self._promise(dispatcher, ward, fill.promised, fill.dimensions)
 
-    def _ward(self, dispatcher: str, epoch: str) -> Ward:
+    def _ward(self, dispatcher: str, epoch: str) -> Generator[None, None, Ward]:
         there = self.wards.get(dispatcher)
         if there is not None and there.epoch == epoch:
             return there
         coming = self._coming.get(dispatcher)
         if coming is None or coming.epoch != epoch:
             if coming is not None:
-                self._clear(coming)
+                yield from self._clear(coming)
             coming = self._coming[dispatcher] = Ward(epoch)
         return coming
 
@@ -107,7 +115,8 @@ class Wards:
         kept = Kept(dispatcher, id_, handle, parse_subscription(text))
         ward.kept[id_] = self.entries[kept.handle] = kept
         if ward.promised is not None:
-            self._place(ward, kept)
+            kept.footprint = footprint_of(kept.subscription, ward.dimensions)
+            self._enter(kept, _keys(kept.footprint, ward.promised))
 
     def _promise(
         self,
@@ -115,30 +124,36 @@ class Wards:
         ward: Ward,
         promised: tuple[Region, ...],
         dimensions: Sequence[Dimension],
-    ) -> None:
+    ) -> Iterator[None]:
+        """Into the sets that each belongs to; then it is promised; then out of all others."""
+        belongs: dict[Kept, tuple[SetKey, ...]] = {}
+        for kept in ward.kept.values():
+            kept.footprint = footprint_of(kept.subscription, dimensions)
+            belongs[kept] = _keys(kept.footprint, promised)
+            self._enter(kept, belongs[kept])
+            yield
         if self._coming.get(dispatcher) is ward:
-            del self._coming[dispatcher]
-            if dispatcher in self.wards:
-                self._clear(self.wards[dispatcher])
-            self.wards[dispatcher] = ward
+            if dispatcher in self.wards:  # of an earlier epoch: from now on nothing is known
+                self._going[dispatcher] = self.wards.pop(dispatcher)
+                yield from self._clear(self._going[dispatcher])
+                del self._going[dispatcher]
+            self.wards[dispatcher] = self._coming.pop(dispatcher)
         ward.promise(promised, dimensions)
-        for kept in list(ward.kept.values()):
-            self._place(ward, kept)
-            if not kept.keys:
+        for kept, keys in belongs.items():
+            for key in kept.keys:
+                if key not in keys:
+                    self.sets[key].remove(kept.handle)
+            kept.keys = keys
+            if not keys:
                 self._drop(ward, kept.id)
+            yield
 
-    def _place(self, ward: Ward, kept: Kept) -> None:
-        """Into the sets that it belongs to now, and out of all others."""
-        kept.footprint = footprint_of(kept.subscription, ward.dimensions)
-        regions = [r for r in ward.promised or () if overlaps_region(kept.footprint, r)]
-        keys = tuple(dict.fromkeys(key_of(region) for region in regions))
-        for key in kept.keys:
-            if key not in keys:
-                self.sets[key].remove(kept.handle)
+    def _enter(self, kept: Kept, keys: Iterable[SetKey]) -> None:
+        """Into these sets, too."""
         for key in keys:
             if key not in kept.keys:
                 self.sets.setdefault(key, Index()).add(kept.handle, kept.subscription)
-        kept.keys = keys
+                kept.keys = (*kept.keys, key)
 
     def _drop(self, ward: Ward, id_: str) -> None:
         kept = ward.kept.pop(id_, None)
@@ -149,14 +164,16 @@ class Wards:
             self._names.remove(kept.handle)
 
     def forget(self, dispatcher: str) -> None:
-        """It will tell all anew, and until then nothing is known of it."""
-        for wards in (self.wards, self._coming):
+        """It will tell all anew, and until then nothing is known of it. Whatever it was telling is over."""
+        for wards in (self.wards, self._coming, self._going):
             if dispatcher in wards:
-                self._clear(wards.pop(dispatcher))
+                for _ in self._clear(wards.pop(dispatcher)):
+                    pass
 
-    def _clear(self, ward: Ward) -> None:
+    def _clear(self, ward: Ward) -> Iterator[None]:
         for id_ in list(ward.kept):
             self._drop(ward, id_)
+            yield
 
     # --- being asked --------------------------------------------------------------------------------
 
@@ -198,3 +215,9 @@ class Wards:
             if not all(region in ward.promised for region in wanted):
                 return False
         return True
+
+
+def _keys(footprint: Footprint, regions: Iterable[Region]) -> tuple[SetKey, ...]:
+    """The sets that a subscription belongs to."""
+    found = (key_of(region) for region in regions if overlaps_region(footprint, region))
+    return tuple(dict.fromkeys(found))
