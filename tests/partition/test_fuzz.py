@@ -32,7 +32,7 @@ PLANTED = "tests.partition.planted"
         ("ConfirmsEarly", 15),
         ("TakesAnyAnswer", 11),
         ("LetsGoAtOnce", 4),
-        ("RepeatsItself", 26),
+        ("RepeatsItself", 15),
     ],
 )
 def test_planted_bugs_are_caught(bug: str, seed: int) -> None:

@@ -261,7 +261,8 @@ class Index:
         """
         store = self._store
         batch = encode_numbers(columns, events, store.attributes, store.slot_count)
-        return self._checked(*self._search(batch), columns)
+        found = self._search(batch)
+        return self._checked(*found, columns if columns else [Event({})] * events)
 
     def _checked(
         self, offsets: Ids, ids: Ids, events: Columns | Sequence[Event]

@@ -51,7 +51,7 @@ from roost.broker.node import Listeners
 from roost.broker.server import Costs
 from roost.broker.station import Station
 from roost.errors import UserError
-from roost.partition import notes
+from roost.partition import notes, roster
 from roost.partition.batch import Batch
 from roost.partition.candidates import Candidates
 from roost.partition.forwarding import POLICIES
@@ -142,6 +142,7 @@ class Dispatcher(Station):
     # --- the beginning, and neighbours --------------------------------------------------------------
 
     def restored(self, records: Mapping[StoreKey, Any]) -> None:
+        roster.warm_up()
         self.shares.epoch = f"{self.identity.in_this_life}.{self.identity.life}"
         self.holding.life = self.shares.epoch
         self._random = Random(self.shares.epoch)

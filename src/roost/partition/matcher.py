@@ -32,7 +32,7 @@ from roost.broker.hops import Link
 from roost.broker.module import Module
 from roost.broker.server import Costs
 from roost.broker.station import Station
-from roost.partition import notes
+from roost.partition import notes, wards
 from roost.partition.accrual import AccrualSettings
 from roost.partition.batch import Batch
 from roost.partition.forwarding import Pace
@@ -101,6 +101,7 @@ class Matcher(Station):
 
     def restored(self, records: Mapping[StoreKey, Any]) -> None:  # noqa: ARG002
         """It knows nothing of what it has been told in an earlier life."""
+        wards.warm_up()
         self._life = f"{self.identity.in_this_life}.{self.identity.life}"
         self._random = Random(self._life)
         accrual = AccrualSettings(model=self.settings.model, first_s=self.settings.gossip_s)
@@ -326,8 +327,7 @@ class Matcher(Station):
     def _tell_paces(self) -> None:
         self._measure()
         busy = self.busy
-        sizes = {key: len(index) for key, index in self.wards.sets.items()}
-        paces = self.queues.paces(sizes, self.now)
+        paces = self.queues.paces(self.wards.sizes(), self.now)
         for name in self._dispatchers:
             link = self.links.get(name)
             if link is None or not link.greeted:
@@ -360,11 +360,12 @@ class Matcher(Station):
 
     def figures(self) -> Mapping[str, Any]:
         sizes = {
-            "+".join(map(str, key)): len(index) for key, index in sorted(self.wards.sets.items())
+            "+".join(map(str, key)): size for key, size in sorted(self.wards.sizes().items())
         }
         return {
             **super().figures(),
             "sets": sizes,
+            "wide": self.wards.wide,
             "matched": self.queues.matched,
             "waiting": len(self.queues),
             "filling": len(self._fills),

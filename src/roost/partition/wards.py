@@ -7,6 +7,9 @@ if **every** dispatcher has promised it a region with the event in it, and it ha
 as much as the question needs. So what it answers is complete, whichever table anybody has; a table only
 says whom to ask.
 
+A subscription that says nothing of some attributes, or little, would be in all sets of a matcher: such *wide*
+ones are kept once, apart, and searched with whichever set is asked for (004 section VI).
+
 A dispatcher that starts again tells all anew, in a new *epoch*. What it said before stays in use until the
 first promise of the new one: then that replaces it at once.
 """
@@ -14,17 +17,22 @@ first promise of the new one: then that replaces it at once.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roost.language import Subscription, parse_subscription
-from roost.matching import Index
+from roost.matching import Ids, Index
 from roost.partition.batch import Batch
 from roost.partition.dimensions import Dimension, Footprint, footprint_of
 from roost.partition.names import Matches, Names
 from roost.partition.notes import Asks, Fill, Mark
 from roost.partition.segments import Region, SetKey, in_regions, key_of, overlaps_region
+
+
+# The set of what belongs to all sets of a matcher: it is kept once, apart, and searched for every event.
+WIDE: SetKey = ()
 
 
 class Kept:
@@ -59,6 +67,10 @@ class Ward:
         for region in promised:
             self._regions.setdefault(key_of(region), []).append(region)
 
+    @property
+    def keys(self) -> Iterable[SetKey]:
+        return self._regions
+
     def covers(self, key: SetKey, events: Batch) -> NDArray[np.bool_]:
         """Of each event, whether all that can match it is in this set."""
         return in_regions(events.points(self.dimensions), self._regions.get(key, ()))
@@ -76,6 +88,21 @@ class Wards:
         self._names = Names()
 
     def size(self, key: SetKey) -> int:
+        """How many are searched for an event of this set."""
+        return self._length(key) + self._length(WIDE)
+
+    def sizes(self) -> dict[SetKey, int]:
+        """Of all sets that there are promises for, or were."""
+        keys = {key: None for ward in self.wards.values() for key in ward.keys}
+        keys.update((key, None) for key in self.sets if key != WIDE)
+        return {key: self.size(key) for key in keys}
+
+    @property
+    def wide(self) -> int:
+        """How many are kept apart."""
+        return self._length(WIDE)
+
+    def _length(self, key: SetKey) -> int:
         return len(self.sets[key]) if key in self.sets else 0
 
     # --- being filled -------------------------------------------------------------------------------
@@ -116,7 +143,7 @@ class Wards:
         ward.kept[id_] = self.entries[kept.handle] = kept
         if ward.promised is not None:
             kept.footprint = footprint_of(kept.subscription, ward.dimensions)
-            self._enter(kept, _keys(kept.footprint, ward.promised))
+            self._place(kept, _keys(kept.footprint, ward.promised), only=True)
 
     def _promise(
         self,
@@ -129,8 +156,9 @@ class Wards:
         belongs: dict[Kept, tuple[SetKey, ...]] = {}
         for kept in ward.kept.values():
             kept.footprint = footprint_of(kept.subscription, dimensions)
-            belongs[kept] = _keys(kept.footprint, promised)
-            self._enter(kept, belongs[kept])
+            belongs[kept] = keys = _keys(kept.footprint, promised)
+            if WIDE not in kept.keys:  # else it is found already, whatever is asked
+                self._place(kept, keys, only=WIDE in keys)
             yield
         if self._coming.get(dispatcher) is ward:
             if dispatcher in self.wards:  # of an earlier epoch: from now on nothing is known
@@ -140,20 +168,22 @@ class Wards:
             self.wards[dispatcher] = self._coming.pop(dispatcher)
         ward.promise(promised, dimensions)
         for kept, keys in belongs.items():
-            for key in kept.keys:
-                if key not in keys:
-                    self.sets[key].remove(kept.handle)
-            kept.keys = keys
+            self._place(kept, keys, only=True)
             if not keys:
                 self._drop(ward, kept.id)
             yield
 
-    def _enter(self, kept: Kept, keys: Iterable[SetKey]) -> None:
-        """Into these sets, too."""
+    def _place(self, kept: Kept, keys: tuple[SetKey, ...], *, only: bool) -> None:
+        """Into these sets; and out of all others, or not yet."""
         for key in keys:
             if key not in kept.keys:
                 self.sets.setdefault(key, Index()).add(kept.handle, kept.subscription)
-                kept.keys = (*kept.keys, key)
+        others = [key for key in kept.keys if key not in keys]
+        if only:
+            for key in others:
+                self.sets[key].remove(kept.handle)
+            others = []
+        kept.keys = (*others, *keys)
 
     def _drop(self, ward: Ward, id_: str) -> None:
         kept = ward.kept.pop(id_, None)
@@ -200,10 +230,11 @@ class Wards:
 
     def match(self, asker: str, key: SetKey, events: Batch) -> Matches:
         """The subscriptions of one set that each of these events matches."""
-        index = self.sets.get(key)
-        if index is None:
+        some = [self.sets[k] for k in (key, WIDE) if self._length(k)]
+        if not some:
             return bytes(4 * events.count), b"", {}
-        return self._names.found(asker, *events.match(index))
+        found = [events.match(index) for index in some]
+        return self._names.found(asker, *(found[0] if len(found) == 1 else _joined(*found)))
 
     def is_filled(self, regions: Iterable[Region], dispatchers: Iterable[str]) -> bool:
         """Whether all of these have promised all of those."""
@@ -217,7 +248,28 @@ class Wards:
         return True
 
 
+@cache
+def warm_up() -> None:
+    """Have the kernels loaded, and compiled where they never have been, before the first event comes."""
+    index = Index()
+    index.add(1, parse_subscription("x > 1"))
+    Batch.of([{"x": 2.0}]).match(index)
+
+
 def _keys(footprint: Footprint, regions: Iterable[Region]) -> tuple[SetKey, ...]:
-    """The sets that a subscription belongs to."""
-    found = (key_of(region) for region in regions if overlaps_region(footprint, region))
-    return tuple(dict.fromkeys(found))
+    """The sets that a subscription belongs to. What belongs to all, and these are several, is wide."""
+    every: dict[SetKey, bool] = {}
+    for region in regions:
+        key = key_of(region)
+        every[key] = every.get(key, False) or overlaps_region(footprint, region)
+    found = tuple(key for key, belongs in every.items() if belongs)
+    return (WIDE,) if len(found) == len(every) > 1 else found
+
+
+def _joined(a: tuple[Ids, Ids], b: tuple[Ids, Ids]) -> tuple[Ids, Ids]:
+    """What two sets that have nothing in common have found: of each event the first's, then the second's."""
+    (ends_a, ids_a), (ends_b, ids_b) = a, b
+    ids = np.empty(len(ids_a) + len(ids_b), np.int64)
+    ids[np.arange(len(ids_a)) + np.repeat(ends_b[:-1], np.diff(ends_a))] = ids_a
+    ids[np.arange(len(ids_b)) + np.repeat(ends_a[1:], np.diff(ends_b))] = ids_b
+    return ends_a + ends_b, ids
