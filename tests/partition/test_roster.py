@@ -24,7 +24,7 @@ def answer(heard: int, *slots: list[int]) -> Answer:
 def test_answers_are_sorted_by_client() -> None:
     random, entries = Random(1), dict[str, Entry]()
     roster, sessions = Roster(entries), [Session(f"c{n}", f"c{n}", None) for n in range(7)]
-    slots = {}
+    slots: dict[str, int] = {}
     number = 0
     for step in range(3 * FIRST_SIZE):
         number += 1

@@ -124,7 +124,9 @@ def encode_numbers(
         if attribute is not None:
             lower[attribute.slot] = numbers
             if attribute.asks_numbers:
-                code_columns.append(_codes_of(pa.array(numbers, from_pandas=True), attribute, codes))
+                code_columns.append(
+                    _codes_of(pa.array(numbers, from_pandas=True), attribute, codes)
+                )
     return Encoded(
         events,
         np.array(code_columns, np.int64).reshape(len(code_columns), events),

@@ -119,7 +119,9 @@ class Batch:
                 # As `Dimension.coordinate` has it: what is infinite is at the last before.
                 points[place] = np.minimum(self._numbers[name], sys.float_info.max)
                 continue
-            values = self._words.get(name) or [row.get(name) for row in self._rows]
+            values: Sequence[Value | None] = self._words.get(name, ())
+            if not values:
+                values = [row.get(name) for row in self._rows]
             for event, value in enumerate(values):
                 coordinate = None if value is None else dimension.coordinate(value)
                 if coordinate is not None:

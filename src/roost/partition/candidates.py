@@ -7,6 +7,7 @@ makes, and which of those comes first by the policy. The policy sees what has be
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isnan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,15 +49,15 @@ class Candidates:
         self, points: Points, tried: Sequence[Sequence[Option]], now: float
     ) -> tuple[Division, list[int]]:
         """Who is asked about which events, and those that there is nobody for."""
-        left = range(points.shape[1])
+        left: Sequence[int] = range(points.shape[1])
         division: Division = []
-        if len(left) >= MANY and self._policy is not at_random and not any(tried):
-            if not np.isnan(points).any():
-                division, left = self._divide_many(points, now)  # type: ignore[assignment]
+        are_alike = self._policy is not at_random and not any(tried) and not np.isnan(points).any()
+        if are_alike and len(left) >= MANY:
+            division, left = self._divide_many(points, now)
         asked: dict[Option, list[int]] = {}
         nobody = []
         for place in left:
-            coordinates = [None if c != c else c for c in points[:, place].tolist()]
+            coordinates = [None if isnan(c) else c for c in points[:, place].tolist()]
             option = self._one(tuple(coordinates), tried[place], now)
             if option is None:
                 nobody.append(place)

@@ -56,7 +56,7 @@ from roost.partition.batch import Batch
 from roost.partition.candidates import Candidates
 from roost.partition.forwarding import POLICIES
 from roost.partition.handover import JOINS, first_table
-from roost.partition.holding import Held, Holding
+from roost.partition.holding import HandingOver, Held, Holding
 from roost.partition.matcher import NAME
 from roost.partition.pulse import Pulse
 from roost.partition.roster import Answer, Roster
@@ -102,7 +102,7 @@ class Dispatcher(Station):
         self.pulse = Pulse(settings.patience)
         self._random = Random(me)
         self.candidates = Candidates(
-            settings.policy, self.sights, self._is_there, lambda: self._random.random()
+            settings.policy, self.sights, self._is_there, self._random.random
         )
         self.steward = Steward(me, self._others, self._adopted)
         # Of each dispatcher, how much a matcher has to have heard of it.
@@ -111,7 +111,7 @@ class Dispatcher(Station):
         self._settles: dict[
             tuple[str, str], int
         ] = {}  # (session, id) -> the number that it waits for
-        self._handing: dict[str, _HandingOver] = {}  # by session
+        self._handing: dict[str, HandingOver] = {}  # by session
         self._barriers: list[tuple[str, str, int]] = []  # (who asks, id, up to which event)
         self._kept_back: dict[int, Message] = {}  # between `clear` and `begin`
         self._unasked: dict[Held, None] = {}  # to be asked about, until `handled`
@@ -145,7 +145,7 @@ class Dispatcher(Station):
         roster.warm_up()
         self.shares.epoch = f"{self.identity.in_this_life}.{self.identity.life}"
         self.holding.life = self.shares.epoch
-        self._random = Random(self.shares.epoch)
+        self._random.seed(self.shares.epoch)
         table = records.get(("table",))
         self.steward.table = (
             notes.decode_table(table)
@@ -162,7 +162,7 @@ class Dispatcher(Station):
             elif key[0] == "settle":
                 self._settles[str(key[1]), str(key[2])] = self.shares.number
             elif key[0] == "handing":
-                self._handing[str(key[1])] = _HandingOver(f"{self.shares.epoch}/{key[1]}", value)
+                self._handing[str(key[1])] = HandingOver(f"{self.shares.epoch}/{key[1]}", value)
         self.set_timer(PULL, self.settings.pull_s * self._random.random())
         self.set_timer(LOOK, LOOK_S)
         if len(self.holding) or self._handing:
@@ -289,8 +289,9 @@ class Dispatcher(Station):
             self.node.pausing.stop(session.connection)
 
     def handled(self) -> None:
-        """What came at once is asked about at once."""
+        """What came at once is asked about at once, with all that has been subscribed to here by then."""
         if self._unasked:
+            self.shares.flush()
             unasked, self._unasked = self._unasked, {}
             kinds: dict[tuple[str, ...], list[Held]] = {}
             for held in unasked:
@@ -477,7 +478,7 @@ class Dispatcher(Station):
         """It ends when all that it published has arrived, and all that is on the way to it now has come."""
         if not session.leaving:
             session.leaving = True
-            self._handing[session.name] = _HandingOver(
+            self._handing[session.name] = HandingOver(
                 f"{self.shares.epoch}/{session.name}", message.cause
             )
             self.keep("handing", session.name, value=message.cause)
@@ -514,7 +515,7 @@ class Dispatcher(Station):
                 handing.waits_for.pop(link.name, None)
         self._pass_barriers()
 
-    def _handed_over(self, name: str, handing: _HandingOver) -> None:
+    def _handed_over(self, name: str, handing: HandingOver) -> None:
         del self._handing[name]
         self.keep("handing", name, value=None)
         session = self.sessions.get(name)
@@ -589,15 +590,3 @@ class Dispatcher(Station):
         if self._handing:
             words.append(f"{len(self._handing)} clients are on their way to another dispatcher")
         return words
-
-
-class _HandingOver:
-    """A client that leaves for another dispatcher."""
-
-    __slots__ = ("cause", "id", "number", "waits_for")
-
-    def __init__(self, id_: str, cause: str) -> None:
-        self.id = id_
-        self.cause = cause
-        self.number: int | None = None  # the last event that was accepted by then
-        self.waits_for: dict[str, None] | None = None  # dispatchers; None: events are held here

@@ -212,7 +212,9 @@ class Matcher(Station):
         if not covered.all():
             all_rows = np.arange(events.count) if rows is None else np.array(rows)
             bounced = tuple(all_rows[~covered].tolist())
-            self._say(link, notes.Bounced(life, request, bounced, "not all have promised that part"))
+            self._say(
+                link, notes.Bounced(life, request, bounced, "not all have promised that part")
+            )
             rows, events = tuple(all_rows[covered].tolist()), events.take(np.flatnonzero(covered))
         if events.count:
             self.traffic.routed += events.count
@@ -359,9 +361,7 @@ class Matcher(Station):
         return self.leaving and table is not None and self.identity.name not in table.matchers()
 
     def figures(self) -> Mapping[str, Any]:
-        sizes = {
-            "+".join(map(str, key)): size for key, size in sorted(self.wards.sizes().items())
-        }
+        sizes = {"+".join(map(str, key)): size for key, size in sorted(self.wards.sizes().items())}
         return {
             **super().figures(),
             "sets": sizes,

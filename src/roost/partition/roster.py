@@ -36,7 +36,8 @@ class Answer:
         self._slots = np.frombuffer(found.slots, np.uint32)
         self.heard = heard
         self.others = {
-            name: (np.frombuffer(ends, np.uint32), ids) for name, (ends, ids) in found.others.items()
+            name: (np.frombuffer(ends, np.uint32), ids)
+            for name, (ends, ids) in found.others.items()
         }
         self.groups: Groups | None = None
 
@@ -63,7 +64,7 @@ class Answer:
 class Groups:
     """An answer, sorted by client; it is true as long as no subscription changes."""
 
-    __slots__ = ("changed", "event_ends", "ends", "ids", "number", "sessions")
+    __slots__ = ("changed", "ends", "event_ends", "ids", "number", "sessions")
 
     def __init__(
         self,
@@ -145,9 +146,7 @@ class Roster:
 
     # --- answers ------------------------------------------------------------------------------------
 
-    def receivers(
-        self, answer: Answer, place: int, event: Event
-    ) -> dict[Session, tuple[str, ...]]:
+    def receivers(self, answer: Answer, place: int, event: Event) -> dict[Session, tuple[str, ...]]:
         """The clients that an event is for, and the subscriptions of each, as of now."""
         groups = answer.groups
         if groups is None:
@@ -185,12 +184,14 @@ class Roster:
             self._number,
             self._ids[grouped[:written]].tolist(),
             group_ends[:count].tolist(),
-            [self._sessions[owner] for owner in owners[:count].tolist()],  # type: ignore[misc]
+            [self._sessions[owner] for owner in owners[:count].tolist()],
             event_ends.tolist(),
             changed,
         )
 
-    def _looked_up(self, answer: Answer, place: int, event: Event) -> dict[Session, tuple[str, ...]]:
+    def _looked_up(
+        self, answer: Answer, place: int, event: Event
+    ) -> dict[Session, tuple[str, ...]]:
         """The same, one by one."""
         found: dict[Session, list[str]] = {}
         for slot in answer.slots(place):

@@ -68,6 +68,8 @@ class Shares:
 
     def flush(self) -> None:
         """Tell everybody what has changed."""
+        if not self._changed:
+            return
         changed, self._changed = list(self._changed), {}
         for matcher, share in self.shares.items():
             if share.promised is not None and share.number < self.number:

@@ -36,7 +36,10 @@ class Sights:
         known = self._paces.get(option)
         if known is not None:
             work_s = self._waits(option.matcher, now)
-            self._work[option.matcher] = (work_s + count * known[0].search_s * self._dispatchers, now)
+            self._work[option.matcher] = (
+                work_s + count * known[0].search_s * self._dispatchers,
+                now,
+            )
 
     def _waits(self, matcher: str, now: float) -> float:
         work_s, at = self._work.get(matcher, (0.0, now))

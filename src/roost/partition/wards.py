@@ -30,7 +30,6 @@ from roost.partition.names import Matches, Names
 from roost.partition.notes import Asks, Fill, Mark
 from roost.partition.segments import Region, SetKey, in_regions, key_of, overlaps_region
 
-
 # The set of what belongs to all sets of a matcher: it is kept once, apart, and searched for every event.
 WIDE: SetKey = ()
 
