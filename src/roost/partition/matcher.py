@@ -217,7 +217,7 @@ class Matcher(Station):
             )
             rows, events = tuple(all_rows[covered].tolist()), events.take(np.flatnonzero(covered))
         if events.count:
-            self.traffic.routed += events.count
+            self.traffic.routed += events.count  # what is bounced is not matched
             self._tell_found(link, asks, rows, events)
 
     def _tell_found(
@@ -366,7 +366,7 @@ class Matcher(Station):
             **super().figures(),
             "sets": sizes,
             "wide": self.wards.wide,
-            "matched": self.queues.matched,
+            "matched": self.traffic.routed,
             "waiting": len(self.queues),
             "filling": len(self._fills),
             "busy": self.busy,

@@ -61,7 +61,6 @@ class Queues:
         self._gauges: dict[SetKey, Gauge] = {}
         self._entries = 0.0  # that were searched in all, ...
         self.busy_s = 0.0  # ... in this time
-        self.matched = 0
 
     def __len__(self) -> int:
         return len(self._order)
@@ -73,9 +72,8 @@ class Queues:
         self._gauge(key).count(1, now)
 
     def passed(self, key: SetKey, count: int, now: float) -> None:
-        """So many have come and been matched at once, without a queue."""
+        """So many have come, and wait for nobody."""
         self._gauge(key).count(count, now)
-        self.matched += count
 
     def next(self) -> Waiting | None:
         """The one that is to be matched now. It is in its queue until it is `done`."""
@@ -87,7 +85,6 @@ class Queues:
         self._queues[waiting.asks.key] -= 1
         self._entries += entries
         self.busy_s += took_s
-        self.matched += 1
         return waiting
 
     def paces(self, sizes: dict[SetKey, int], now: float) -> dict[SetKey, Pace]:
