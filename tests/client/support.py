@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, ParamSpec
 
+from msgspec import structs
+
 from roost.broker.messages import Refused
 from roost.client import ReceivedEvent, Subscription
+from roost.partition.naming import DISPATCHER, MATCHER
+from roost.runtime.connection import SocketConnection
 from roost.runtime.in_process import running
 from roost.runtime.server import BrokerServer
 from roost.runtime.tables import (
@@ -76,21 +80,52 @@ def config(
     )
 
 
+class House:
+    """What `serving` starts: a broker, or the dispatcher of a partitioned service. See `conftest`."""
+
+    is_service = False
+
+
 @asynccontextmanager
 async def serving(settings: ServerConfig | None = None) -> AsyncIterator[BrokerServer]:
-    """A broker on this machine."""
-    async with running(settings or config(), within_s=1.0) as server:
+    """A broker on this machine, or what clients take for one."""
+    settings = settings or config()
+    async with AsyncExitStack() as stack:
+        if House.is_service:
+            settings = await stack.enter_async_context(_matcher_for(settings))
+        server = await stack.enter_async_context(running(settings, within_s=1.0))
         yield server
     await until(lambda: not server._open)
+
+
+@asynccontextmanager
+async def _matcher_for(settings: ServerConfig) -> AsyncIterator[ServerConfig]:
+    """A matcher, and the settings with which a broker is the only dispatcher that it has."""
+    name = settings.broker.name
+    words = f"dispatchers={name}"
+    machine = f"{MATCHER} {words} gossip_s=0.2"
+    matcher = config("M0", neighbours={name: ""}, tls=settings.tls, machine=machine)
+    async with running(matcher, within_s=0.0) as server:
+        machine = f"{DISPATCHER} {words} dimensions=n:0:100 matchers=M0"
+        yield structs.replace(
+            settings,
+            broker=structs.replace(settings.broker, machine=machine),
+            links=LinksTable(neighbours={"M0": f"127.0.0.1:{server.port}"}),
+        )
 
 
 def url_of(*servers: BrokerServer) -> str:
     return "roost://" + ",".join(f"127.0.0.1:{server.port}" for server in servers)
 
 
+def connections_of(server: BrokerServer) -> list[SocketConnection]:
+    """Those of clients."""
+    return [c for c in server._open.values() if not c.neighbour]
+
+
 def cut(server: BrokerServer) -> int:
     """Cut all connections of clients, without a word; how many."""
-    connections = [c for c in server._open.values() if not c.neighbour]
+    connections = connections_of(server)
     for connection in connections:
         connection.transport.abort()
     return len(connections)

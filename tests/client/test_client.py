@@ -38,6 +38,7 @@ from roost.runtime.tables import LimitsTable, SecurityTable
 from tests.client.support import (
     DEADLINE_S,
     config,
+    connections_of,
     cut,
     in_loop,
     numbers,
@@ -664,7 +665,7 @@ async def test_cancelling_whoever_uses_a_client() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert client.state in ("new", "closed")
-        await until(lambda: not server._open)
+        await until(lambda: not connections_of(server))
 
 
 @in_loop

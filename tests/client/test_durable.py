@@ -25,6 +25,7 @@ from roost.client.acknowledged import Acks, Remembered
 from tests.client.support import (
     DEADLINE_S,
     config,
+    connections_of,
     cut,
     in_loop,
     numbers,
@@ -235,7 +236,7 @@ async def test_a_broker_that_has_forgotten_the_session() -> None:
             await client.publish({"n": n})
         old = await take(sub, 5)
     async with serving(config(port=port)) as server:
-        await until(lambda: server.shell.broker.router.subscriptions)
+        await until(lambda: server.shell.machine.table)
         await until(lambda: client.state == "connected")
         for n in range(5, 10):
             await client.publish({"n": n})
@@ -272,7 +273,7 @@ async def test_forgetting_it() -> None:
         assert (await sub.get())["n"] == 1
         await sub.forget()
         await until(lambda: len(server.shell.machine.sessions) == 1)
-        assert not server.shell.broker.router.subscriptions
+        assert not server.shell.machine.table
         assert [event async for event in sub] == []
         for use in (sub.forget(), sub.ready()):
             with pytest.raises(Closed):
@@ -335,7 +336,7 @@ async def test_one_that_nobody_can_read_is_detached() -> None:
         async for _ in client.subscribe("n > 0", durable="d"):
             break
         gc.collect()
-        await until(lambda: len(server._open) == 1)
+        await until(lambda: len(connections_of(server)) == 1)
         assert len(server.shell.machine.sessions) == 2
         async with client.subscribe("n > 0", durable="d") as sub:
             assert numbers(await take(sub, 2)) == [1, 2]
@@ -389,7 +390,7 @@ async def test_a_refusal() -> None:
     async with serving() as server, connect(url_of(server)) as client:
         sub = client.subscribe("n > 0", durable="d")
         await sub.ready()
-        (id_,) = server.shell.broker.router.subscriptions
+        (id_,) = (i for s in server.shell.machine.sessions.values() for i in s.subscriptions)
         assert id_ == "durable/d/events"
         refuses(server, "durable~d", id_, "not for you")
         with pytest.raises(Refused, match="the durable subscription 'd' was refused: not for you"):

@@ -15,7 +15,17 @@ from roost.client import SessionOver, connect
 from roost.client import line as lines
 from roost.runtime.server import BrokerServer
 from roost.runtime.tables import LimitsTable
-from tests.client.support import config, cut, in_loop, numbers, serving, take, until, url_of
+from tests.client.support import (
+    config,
+    connections_of,
+    cut,
+    in_loop,
+    numbers,
+    serving,
+    take,
+    until,
+    url_of,
+)
 
 
 @in_loop
@@ -253,7 +263,7 @@ async def test_a_cut_while_leaving() -> None:
             cut(server)
             await leaving
             assert client.state == "closed"
-        await until(lambda: not server._open)
+        await until(lambda: not connections_of(server))
 
 
 @in_loop

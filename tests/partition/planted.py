@@ -47,20 +47,20 @@ class ConfirmsEarly(Dispatcher):
 class TakesAnyAnswer(Matcher):
     """It answers whatever it is asked, with what it happens to know."""
 
-    def _ask(self, link: Link, ask: notes.Ask) -> None:
-        super()._ask(link, structs.replace(ask, needs={}))
+    def _asks(self, link: Link, asks: notes.Asks) -> None:
+        super()._asks(link, structs.replace(asks, needs={}))
 
 
 class LetsGoAtOnce(Dispatcher):
     """Events are let go as answers come, not in the publisher's order."""
 
-    def _found(self, link: Link, found: notes.Found) -> None:
-        held = self.holding._requests.get(found.request)
-        if held is not None:
-            queue = self.holding._publishers[held.publication.publisher]
-            queue.remove(held)
-            queue.appendleft(held)
-        super()._found(link, found)
+    def _release(self, publisher: str) -> None:
+        queue = self.holding._publishers.get(publisher)
+        if queue is not None:
+            ready = sorted(queue, key=lambda held: held.found is None)
+            queue.clear()
+            queue.extend(ready)
+        super()._release(publisher)
 
 
 class RepeatsItself(Dispatcher):

@@ -65,7 +65,7 @@ def test_who_could_go() -> None:
 
 
 def second(pulse: Pulse, took_s: float, busy: float = 0.9) -> str:
-    pulse.answered(took_s)
+    pulse.answered(1, took_s)
     return pulse.look(0.0, {"M0": busy, "M1": busy})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from roost.partition import matcher
 from roost.partition.naming import DISPATCHER, MATCHER
 from roost.simulation.fuzz import fuzz, scenario_of
 from roost.simulation.run import Checks, check, rest
@@ -21,6 +22,18 @@ def test_seeds_are_clean(seed: int) -> None:
     assert checks.rested
 
 
+@pytest.mark.parametrize("seed", [7, 23])
+def test_a_matcher_that_is_told_little_by_little(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that dispatchers tell is entered a subscription at a time, and questions come in between."""
+    monkeypatch.setattr(matcher, "STEPS", 1)
+    _, _, checks = fuzz(seed, "partition")
+    assert checks.violations == ()
+    assert checks.clean
+    assert checks.delivered > 1_000
+
+
 PLANTED = "tests.partition.planted"
 
 
@@ -32,7 +45,7 @@ PLANTED = "tests.partition.planted"
         ("ConfirmsEarly", 15),
         ("TakesAnyAnswer", 11),
         ("LetsGoAtOnce", 4),
-        ("RepeatsItself", 26),
+        ("RepeatsItself", 15),
     ],
 )
 def test_planted_bugs_are_caught(bug: str, seed: int) -> None:

@@ -50,7 +50,7 @@ def test_it_delivers() -> None:
     assert checks.clean
     assert checks.rested
     assert checks.delivered > 500
-    matched = [matcher_of(world, f"M{n}").queues.matched for n in range(4)]
+    matched = [matcher_of(world, f"M{n}").traffic.routed for n in range(4)]
     assert sum(matched) >= world.oracle.published_count
     assert all(matched)
     # On each dimension every matcher has only its part: together less than a copy on each.
@@ -82,7 +82,7 @@ def test_a_matcher_joins_and_another_leaves() -> None:
     assert table == dispatcher_of(world, "D1").steward.table
     assert table.matchers() == ["M0", "M2", "M3"]
     assert not any(s.heir or s.former for row in table.segments for s in row)
-    assert matcher_of(world, "M3").queues.matched > 20
+    assert matcher_of(world, "M3").traffic.routed > 20
 
 
 def test_one_that_dies_is_replaced() -> None:

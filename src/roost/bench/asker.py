@@ -31,7 +31,7 @@ class AskerSettings(DispatcherSettings, frozen=True, kw_only=True):
 
     subscriptions: int
     seed: int
-    window: int = 1_000  # events that are held at a time
+    window: int = 4_000  # events that are held at a time
 
 
 class Asker(Dispatcher):
@@ -54,7 +54,7 @@ class Asker(Dispatcher):
         for number, text in enumerate(
             subscription_texts(self.settings.seed, self.settings.subscriptions)
         ):
-            self.shares.add(f"s{number}", parse_subscription(text))
+            self.shares.add(f"s{number}", parse_subscription(text), number)
         self.set_timer(BEGIN, BEGIN_S)
 
     def timer(self, name: str) -> None:
@@ -70,5 +70,5 @@ class Asker(Dispatcher):
     def _top_up(self) -> None:
         for _ in range(self.settings.window - len(self.holding)):
             self._asked += 1
-            event = next(self._events)
-            self._ask(self._hold(Publication("asker", self._asked, event), None))
+            publication = Publication("asker", self._asked, next(self._events))
+            self._unasked[self.holding.hold(publication, None, self.now)] = None

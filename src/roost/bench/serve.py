@@ -97,7 +97,7 @@ def wait_until_filled(ports: list[int], least: int) -> None:
     seen, since = -1, time.monotonic()
     while seen < least or time.monotonic() - since < QUIET_S:
         now = sum(figure(port, "subscriptions") for port in ports)
-        if now != seen:
+        if now != seen or any(figure(port, "filling") for port in ports):
             seen, since = now, time.monotonic()
         time.sleep(LOOK_S)
 

@@ -109,6 +109,35 @@ def encode_columns(columns: Columns, attributes: Mapping[str, Attribute], slots:
     )
 
 
+def encode_numbers(
+    columns: Mapping[str, NDArray[np.float64]],
+    events: int,
+    attributes: Mapping[str, Attribute],
+    slots: int,
+) -> Encoded:
+    """`encode_columns` for columns of floats, which need no look at what they are."""
+    lower = np.full((slots, events), np.nan)
+    codes = _Codes()
+    code_columns = []
+    for name, numbers in columns.items():
+        attribute = attributes.get(name)
+        if attribute is not None:
+            lower[attribute.slot] = numbers
+            if attribute.asks_numbers:
+                code_columns.append(
+                    _codes_of(pa.array(numbers, from_pandas=True), attribute, codes)
+                )
+    return Encoded(
+        events,
+        np.array(code_columns, np.int64).reshape(len(code_columns), events),
+        np.array(codes.lists, np.int64),
+        np.array(codes.spans, np.int64),
+        lower,
+        lower,
+        exact=True,
+    )
+
+
 def encode_events(
     events: Iterable[Event], attributes: Mapping[str, Attribute], slots: int
 ) -> Encoded:

@@ -27,13 +27,14 @@ or one less. Who provides them looks there (`provisioning`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from roost.broker.commands import Decision, Record, StoreKey
 from roost.broker.config import BrokerConfig
-from roost.broker.exchange import parts_of
+from roost.broker.exchange import ID_MARK_BYTES, parts_of
 from roost.broker.hops import Entry, Link, Session
 from roost.broker.messages import (
     HANDED_OVER,
@@ -50,14 +51,16 @@ from roost.broker.node import Listeners
 from roost.broker.server import Costs
 from roost.broker.station import Station
 from roost.errors import UserError
-from roost.partition import notes
-from roost.partition.dimensions import point_of
-from roost.partition.forwarding import POLICIES, choose
+from roost.partition import notes, roster
+from roost.partition.batch import Batch
+from roost.partition.candidates import Candidates
+from roost.partition.forwarding import POLICIES
 from roost.partition.handover import JOINS, first_table
-from roost.partition.holding import Held, Holding
+from roost.partition.holding import HandingOver, Held, Holding
 from roost.partition.matcher import NAME
 from roost.partition.pulse import Pulse
-from roost.partition.segments import Finder, Option, SegmentTable, regions_of, spare_options
+from roost.partition.roster import Answer, Roster
+from roost.partition.segments import Option, SegmentTable, regions_of
 from roost.partition.settings import DispatcherSettings, parse_dimensions
 from roost.partition.shares import Shares
 from roost.partition.sights import Sights
@@ -91,13 +94,16 @@ class Dispatcher(Station):
         self._dimensions = parse_dimensions(settings.dimensions)
         self.shares = Shares(self._dimensions, self._fill)
         super().__init__(config, modules, settings)
+        self.roster = Roster(self.clientele.subscriptions)
         me = self.identity.name
         self._others = [name for name in settings.dispatcher_names if name != me]
         self.holding = Holding()
         self.sights = Sights(len(self._others) + 1)
         self.pulse = Pulse(settings.patience)
-        self._policy = POLICIES[settings.policy]
         self._random = Random(me)
+        self.candidates = Candidates(
+            settings.policy, self.sights, self._is_there, self._random.random
+        )
         self.steward = Steward(me, self._others, self._adopted)
         # Of each dispatcher, how much a matcher has to have heard of it.
         self._needs: dict[str, notes.Mark] = {}
@@ -105,13 +111,14 @@ class Dispatcher(Station):
         self._settles: dict[
             tuple[str, str], int
         ] = {}  # (session, id) -> the number that it waits for
-        self._handing: dict[str, _HandingOver] = {}  # by session
+        self._handing: dict[str, HandingOver] = {}  # by session
         self._barriers: list[tuple[str, str, int]] = []  # (who asks, id, up to which event)
         self._kept_back: dict[int, Message] = {}  # between `clear` and `begin`
-        self._asking: dict[str, list[notes.Ask]] = {}  # by matcher, until `handled`
+        self._unasked: dict[Held, None] = {}  # to be asked about, until `handled`
         self._heard: dict[type, Callable[[Link, Any], None]] = {
             notes.Hello: self._hello,
-            notes.Answers: self._answers,
+            notes.Found: self._found,
+            notes.Bounced: self._bounced,
             notes.Paces: lambda link, note: self.sights.report(
                 link.name, note.paces, note.busy, self.now
             ),
@@ -135,26 +142,27 @@ class Dispatcher(Station):
     # --- the beginning, and neighbours --------------------------------------------------------------
 
     def restored(self, records: Mapping[StoreKey, Any]) -> None:
+        roster.warm_up()
         self.shares.epoch = f"{self.identity.in_this_life}.{self.identity.life}"
         self.holding.life = self.shares.epoch
-        self._random = Random(self.shares.epoch)
+        self._random.seed(self.shares.epoch)
         table = records.get(("table",))
         self.steward.table = (
             notes.decode_table(table)
             if table is not None
             else first_table(self._dimensions, self.settings.matcher_names, self.settings.stride)
         )
-        self._finder = Finder(self.steward.table)
+        self.candidates.adopt(self.steward.table)
         self._needs[self.identity.name] = (self.shares.epoch, self.shares.number)
         for key, value in records.items():
             if key[0] == "needs":
                 self._needs[str(key[1])] = (value[0], value[1])
             elif key[0] == "held":
-                self._hold(value, None)
+                self.holding.hold(value, None, self.now)
             elif key[0] == "settle":
                 self._settles[str(key[1]), str(key[2])] = self.shares.number
             elif key[0] == "handing":
-                self._handing[str(key[1])] = _HandingOver(f"{self.shares.epoch}/{key[1]}", value)
+                self._handing[str(key[1])] = HandingOver(f"{self.shares.epoch}/{key[1]}", value)
         self.set_timer(PULL, self.settings.pull_s * self._random.random())
         self.set_timer(LOOK, LOOK_S)
         if len(self.holding) or self._handing:
@@ -174,8 +182,7 @@ class Dispatcher(Station):
         self.greeted(link)
 
     def lost(self, link: Link) -> None:
-        for held in self.holding.given_up(link.name):
-            self._ask(held)
+        self._unasked.update(dict.fromkeys(self.holding.given_up(link.name)))
 
     def removed(self, link: Link, cause: str) -> None:  # noqa: ARG002
         self.shares.forget(link.name)
@@ -210,10 +217,12 @@ class Dispatcher(Station):
     # --- subscriptions ------------------------------------------------------------------------------
 
     def subscribed(self, entry: Entry) -> None:
-        self.shares.add(entry.id, entry.interest)
+        slot = self.roster.add(entry, self.shares.number + 1)
+        self.shares.add(entry.id, entry.interest, slot)
         self.set_timer(FLUSH, 0.0)
 
     def unsubscribed(self, entry: Entry) -> None:
+        self.roster.remove(entry, self.shares.number + 1)
         self.shares.remove(entry.id)
         self.set_timer(FLUSH, 0.0)
 
@@ -224,8 +233,7 @@ class Dispatcher(Station):
     def _hello(self, link: Link, hello: notes.Hello) -> None:
         share = self.shares.shares.get(link.name)
         if share is None or share.life != hello.life:
-            for held in self.holding.given_up(link.name):
-                self._ask(held)
+            self._unasked.update(dict.fromkeys(self.holding.given_up(link.name)))
             self.sights.forget(link.name)
             self.shares.begin(link.name, hello.life, regions_of(self.steward.table, link.name))
         self._ask_again()
@@ -275,125 +283,150 @@ class Dispatcher(Station):
 
     def from_session(self, session: Session, publication: Publication) -> None:
         self.keep("held", publication.publisher, publication.sequence, value=publication)
-        self._ask(self._hold(publication, session))
+        self._unasked[self.holding.hold(publication, session, self.now)] = None
         if len(self.holding) >= self.settings.held_max and session.connection is not None:
             self.pulse.is_full = True
             self.node.pausing.stop(session.connection)
 
-    def _hold(self, publication: Publication, source: Session | None) -> Held:
-        point = point_of(publication.event, self._dimensions)
-        return self.holding.hold(publication, point, source, self.now)
+    def handled(self) -> None:
+        """What came at once is asked about at once, with all that has been subscribed to here by then."""
+        if self._unasked:
+            self.shares.flush()
+            unasked, self._unasked = self._unasked, {}
+            kinds: dict[tuple[str, ...], list[Held]] = {}
+            for held in unasked:
+                if held.asked is None and held.found is None:
+                    kinds.setdefault(tuple(held.publication.event.attributes), []).append(held)
+            for some in kinds.values():
+                self._ask(some)
 
-    def _ask(self, held: Held) -> None:
-        """Ask the best candidate that has not been asked; if there is none, later."""
-        option = self._candidate(held)
-        if option is None:
-            held.tried.clear()
-            self._later()
-            return
-        link = self.links[option.matcher]
-        heard = self.shares.heard(option.matcher)
-        request = self.holding.asking(held, option, heard)
-        self.sights.sent(option, self.now)
-        needs = {**self._needs, self.identity.name: (self.shares.epoch, heard)}
-        attributes = held.publication.event.attributes
-        ask = notes.Ask(request, option.key, held.point, attributes, needs)
-        self._asking.setdefault(option.matcher, []).append(ask)
-        lane = link.channel.data
-        if held.source is not None and lane.sent - lane.acked >= self.config.link_outbox_max:
-            self.node.pausing.block(held.source, link)
-
-    def _candidate(self, held: Held) -> Option | None:
+    def _ask(self, some: Sequence[Held]) -> None:
+        """Ask the best candidates that have not been asked; about what there is none for, later."""
         if any(name not in self._needs for name in self._others):
-            return None  # nobody knows what has to be known
-        table = self.steward.table
-        for find in (self._finder.options, partial(spare_options, table)):
-            some = find(held.point)
-            there = [o for o in some if o not in held.tried and self._is_there(o.matcher)]
-            if there:
-                sights = [self.sights.sight(option, self.now) for option in there]
-                return there[choose(self._policy, sights, self._random.random)]
-        return None
+            self._later()  # nobody knows what has to be known
+            return
+        events = Batch.of([held.publication.event.attributes for held in some])
+        points = events.points(self._dimensions)
+        tried = [held.tried for held in some]
+        division, nobody = self.candidates.divide(points, tried, self.now)
+        for option, places in division:
+            self._question(option, [some[place] for place in places.tolist()], events.take(places))
+        for place in nobody:
+            some[place].tried = ()
+            self._later()
+
+    def _question(self, option: Option, some: Sequence[Held], events: Batch) -> None:
+        """In as many notes as it takes."""
+        count, parts = len(some), 1
+        if count > notes.EVENTS_MAX:
+            parts = -(-count // notes.EVENTS_MAX)
+        elif count > 1 and events.size() > notes.BULK_BYTES:
+            parts = 2
+        if parts > 1:
+            for places in np.array_split(np.arange(count), parts):
+                part = some[places[0] : places[-1] + 1]
+                self._question(option, part, events.take(places))
+            return
+        link, heard = self.links[option.matcher], self.shares.heard(option.matcher)
+        request = self.holding.asking(some, option, heard)
+        needs = {**self._needs, self.identity.name: (self.shares.epoch, heard)}
+        asks = notes.Asks(self.holding.life, request, option.key, needs, events.written())
+        self._say(link, asks)
+        lane = link.channel.data
+        if lane.sent - lane.acked >= self.config.link_outbox_max:
+            for held in some:
+                if held.source is not None:
+                    self.node.pausing.block(held.source, link)
 
     def _is_there(self, matcher: str) -> bool:
         link = self.links.get(matcher)
         return link is not None and link.greeted and matcher in self.shares.shares
 
-    def handled(self) -> None:
-        """What came at once is asked about at once."""
-        asking, self._asking = self._asking, {}
-        for matcher, asks in asking.items():
-            link = self.links.get(matcher)
-            if link is not None:  # else they have been given up
-                for part in notes.in_bulk(asks):
-                    self._say(link, notes.Asks(part))
-
-    def _answers(self, link: Link, answers: notes.Answers) -> None:
-        for answer in answers.answers:
-            if isinstance(answer, notes.Found):
-                self._found(link, answer)
-            else:
-                self._bounced(link, answer)
-
     def _found(self, link: Link, found: notes.Found) -> None:  # noqa: ARG002
-        held = self.holding.answered(found.request)
-        if held is not None:
-            held.found = found.matches
-            self._release(held.publication.publisher)
+        if found.life != self.holding.life:
+            return
+        question, some = self.holding.answered(found.request, found.rows)
+        if question is None:
+            return
+        answer = Answer(found, question.heard)
+        publishers: dict[str, None] = {}
+        for place, held in enumerate(some):
+            if held is not None:
+                held.found, held.place = answer, place
+                publishers[held.publication.publisher] = None
+        for publisher in publishers:
+            self._release(publisher)
 
     def _bounced(self, link: Link, bounced: notes.Bounced) -> None:  # noqa: ARG002
-        held = self.holding.answered(bounced.request)
-        if held is not None:
-            self._ask(held)
+        if bounced.life == self.holding.life:
+            question, some = self.holding.answered(bounced.request, bounced.rows)
+            for held in some:
+                if held is not None and question is not None:
+                    held.tried = (*held.tried, question.option)
+                    self._unasked[held] = None
 
     def _release(self, publisher: str) -> None:
-        me = self.identity.name
+        durable, now = self._work.journal is not None, self.now
+        count, took_s = 0, 0.0
+        anybody = self._anybody()
         for held in self.holding.released(publisher):
-            publication, found = held.publication, held.found or {}
-            self.pulse.answered(self.now - held.at)
-            self.keep("held", publication.publisher, publication.sequence, value=None)
-            for name, ids in found.items():
-                link = self.links.get(name)
-                if name != me and link is not None:
-                    for part in parts_of(ids, self.config.delivery_ids_bytes_max):
-                        self.tell(link, Delivery(publication, part), 1)
-            source = held.source if held.source is not None else self._anybody()
+            publication, answer = held.publication, held.found
+            assert answer is not None
+            count += 1
+            took_s += now - held.at
+            if durable:
+                self.keep("held", publication.publisher, publication.sequence, value=None)
+            if answer.others:
+                self._pass_on(publication, answer.ids_elsewhere(held.place))
+            source = held.source if held.source is not None else anybody
             if source is not None:
-                here = self._receivers(publication, found.get(me, ()), held.heard)
+                here = self.roster.receivers(answer, held.place, publication.event)
                 self.route(source, publication, 0, (), here)
+        self.pulse.answered(count, took_s)
         if self.node.pausing.stopped and len(self.holding) <= self.settings.held_max // 2:
             self.node.pausing.go_on()
         self._pass_barriers()
+
+    def _pass_on(
+        self, publication: Publication, elsewhere: Sequence[tuple[str, tuple[str, ...]]]
+    ) -> None:
+        """To the dispatchers whose clients it is for."""
+        for name, ids in elsewhere:
+            link = self.links.get(name)
+            if link is not None:
+                for part in parts_of(ids, self.config.delivery_ids_bytes_max):
+                    self.tell(link, Delivery(publication, part), 1)
 
     def _anybody(self) -> Session | None:
         """Of an event that came in an earlier life, or whose client has left: nobody is held up by it."""
         return next(iter(self.sessions.values()), None)
 
-    def _receivers(
-        self, publication: Publication, ids: Sequence[str], heard: int = -1
-    ) -> dict[Session, Sequence[str]]:
-        """The clients of these subscriptions, as far as they are there.
-
-        A subscription that has changed since the number that the matcher had `heard` of is looked at again.
-        """
-        found: dict[Session, list[str]] = {}
-        entries, is_as_of, event = (
-            self.clientele.subscriptions,
-            self.shares.is_as_of,
-            publication.event,
-        )
-        for id_ in ids:
-            entry = entries.get(id_)
-            if entry is not None and (is_as_of(id_, heard) or entry.interest.matches(event)):
-                found.setdefault(entry.hop, []).append(id_)  # type: ignore[arg-type]
-        return {session: tuple(its) for session, its in found.items()}
+    def _delivered_to(
+        self, session: Session, publication: Publication, ids: Sequence[str], hops: int
+    ) -> Frame | None:
+        """The short way for a client that keeps up, and ids that fit a frame."""
+        lane, config = session.channel.data, self.config
+        ids_bytes = len(ids) * (self.roster.id_bytes_max + ID_MARK_BYTES)
+        if (
+            not session.open
+            or session.dropped
+            or lane.memory_max
+            or lane.sent - lane.acked >= config.session_outbox_max
+            or ids_bytes > config.delivery_ids_bytes_max
+        ):
+            return super()._delivered_to(session, publication, ids, hops)
+        return lane.push(Delivery(publication, ids), hops)  # type: ignore[arg-type]
 
     def link_messages(self) -> Listeners:
         return {Delivery: self._delivered}
 
     def _delivered(self, link: Link, delivery: Delivery) -> None:
-        publication = delivery.publication
-        here = self._receivers(publication, delivery.subscriptions)
+        """From another dispatcher. What it is for is looked at again: subscriptions change meanwhile."""
+        publication, wanted = delivery.publication, set(delivery.subscriptions)
+        here = {}
+        for session, ids in self.clientele.match(publication.event).items():
+            if its := tuple(id_ for id_ in ids if id_ in wanted):
+                here[session] = its
         self.route(link, publication, 1, (), here)
 
     # --- the table ----------------------------------------------------------------------------------
@@ -413,7 +446,7 @@ class Dispatcher(Station):
     def _adopted(self, table: SegmentTable) -> None:
         self.keep("table", value=notes.encode_table(table))
         self.pulse.begin_anew()
-        self._finder = Finder(table)
+        self.candidates.adopt(table)
         for matcher in list(self.shares.shares):
             self.shares.promise(matcher, regions_of(table, matcher))
         for name in self._others:
@@ -445,7 +478,7 @@ class Dispatcher(Station):
         """It ends when all that it published has arrived, and all that is on the way to it now has come."""
         if not session.leaving:
             session.leaving = True
-            self._handing[session.name] = _HandingOver(
+            self._handing[session.name] = HandingOver(
                 f"{self.shares.epoch}/{session.name}", message.cause
             )
             self.keep("handing", session.name, value=message.cause)
@@ -482,7 +515,7 @@ class Dispatcher(Station):
                 handing.waits_for.pop(link.name, None)
         self._pass_barriers()
 
-    def _handed_over(self, name: str, handing: _HandingOver) -> None:
+    def _handed_over(self, name: str, handing: HandingOver) -> None:
         del self._handing[name]
         self.keep("handing", name, value=None)
         session = self.sessions.get(name)
@@ -512,8 +545,7 @@ class Dispatcher(Station):
         self.set_timer(RETRY, self.settings.retry_s)
 
     def _ask_again(self) -> None:
-        for held in self.holding.waiting():
-            self._ask(held)
+        self._unasked.update(dict.fromkeys(self.holding.waiting()))
 
     def _look(self) -> None:
         """Whether a matcher more, or one less, would do good; a new wish leaves a record."""
@@ -558,15 +590,3 @@ class Dispatcher(Station):
         if self._handing:
             words.append(f"{len(self._handing)} clients are on their way to another dispatcher")
         return words
-
-
-class _HandingOver:
-    """A client that leaves for another dispatcher."""
-
-    __slots__ = ("cause", "id", "number", "waits_for")
-
-    def __init__(self, id_: str, cause: str) -> None:
-        self.id = id_
-        self.cause = cause
-        self.number: int | None = None  # the last event that was accepted by then
-        self.waits_for: dict[str, None] | None = None  # dispatchers; None: events are held here

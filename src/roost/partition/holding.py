@@ -6,59 +6,61 @@ Whoever is asked may be lost, or can't say: then another candidate is, and all a
 is left.
 
     waiting   nobody is asked: there was nobody to ask, or all that there were could not say
-    asked     one matcher is
+    asked     one matcher is, with others, in one question
     found     the answer is there, and an event before it is still held
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from roost.broker.hops import Session
 from roost.broker.messages import Publication
-from roost.partition.dimensions import Point
+from roost.partition.roster import Answer
 from roost.partition.segments import Option
 
 
 class Held:
     """An event."""
 
-    __slots__ = (
-        "asked",
-        "at",
-        "found",
-        "heard",
-        "number",
-        "point",
-        "publication",
-        "request",
-        "source",
-        "tried",
-    )
+    __slots__ = ("asked", "at", "found", "number", "place", "publication", "source", "tried")
 
     def __init__(
-        self, number: int, at: float, publication: Publication, point: Point, source: Session | None
+        self, number: int, at: float, publication: Publication, source: Session | None
     ) -> None:
         self.number = number  # in the order in which they were accepted, ...
         self.at = at  # ... and when
         self.publication = publication
-        self.point = point
         self.source = source
-        self.request = ""
-        self.asked = ""  # the matcher, ...
-        self.heard = 0  # ... and how much it has heard at least when it answers
-        self.tried: dict[Option, None] = {}
-        self.found: dict[str, tuple[str, ...]] | None = None
+        self.asked: Question | None = None
+        self.tried: tuple[Option, ...] = ()  # who could not say, or was lost
+        self.found: Answer | None = None  # for several, ...
+        self.place = 0  # ... of which it is this one
+
+
+class Question:
+    """What one matcher is asked at once."""
+
+    __slots__ = ("events", "heard", "left", "option", "request")
+
+    def __init__(
+        self, request: int, option: Option, heard: int, events: Sequence[Held | None]
+    ) -> None:
+        self.request = request
+        self.option = option
+        self.heard = heard  # how much the matcher has heard at least when it answers
+        self.events = list(events)  # None: there is an answer
+        self.left = len(events)
 
 
 class Holding:
     """All of one dispatcher."""
 
     def __init__(self, life: str = "") -> None:
-        self.life = life
+        self.life = life  # whatever is asked says so: no two lives have a request in common
         self._publishers: dict[str, deque[Held]] = {}
-        self._requests: dict[str, Held] = {}
+        self._questions: dict[int, Question] = {}
         self._number = 0
         self._request = 0
         self._numbers: dict[int, float] = {}  # of all that are held, in order, and since when
@@ -70,43 +72,61 @@ class Holding:
         for queue in self._publishers.values():
             yield from queue
 
-    def hold(
-        self, publication: Publication, point: Point, source: Session | None, now: float
-    ) -> Held:
-        self._number += 1
-        held = Held(self._number, now, publication, point, source)
-        self._publishers.setdefault(publication.publisher, deque()).append(held)
-        self._numbers[held.number] = now
+    def hold(self, publication: Publication, source: Session | None, now: float) -> Held:
+        self._number = number = self._number + 1
+        held = Held(number, now, publication, source)
+        queue = self._publishers.get(publication.publisher)
+        if queue is None:
+            queue = self._publishers[publication.publisher] = deque()
+        queue.append(held)
+        self._numbers[number] = now
         return held
 
-    def asking(self, held: Held, option: Option, heard: int) -> str:
-        """Somebody is asked: the name of the request, which no other has, in no other life."""
+    def asking(self, events: Sequence[Held], option: Option, heard: int) -> int:
+        """Somebody is asked about these: the number of the request."""
         self._request += 1
-        held.request = f"{self._request}@{self.life}"
-        held.asked = option.matcher
-        held.heard = heard
-        held.tried[option] = None
-        self._requests[held.request] = held
-        return held.request
+        question = Question(self._request, option, heard, events)
+        self._questions[self._request] = question
+        for held in events:
+            held.asked = question
+        return self._request
 
-    def answered(self, request: str) -> Held | None:
-        """An answer has come; None: nobody waits for it any more."""
-        held = self._requests.pop(request, None)
-        if held is not None:
-            held.asked = ""
-        return held
+    def answered(
+        self, request: int, rows: Sequence[int] | None
+    ) -> tuple[Question | None, list[Held | None]]:
+        """An answer has come for these events of a question, or all; None for whom nobody waits any more."""
+        question = self._questions.get(request)
+        if question is None:
+            return None, []
+        if rows is None:
+            some, question.events, question.left = question.events, [], 0
+        else:
+            some = [question.events[row] for row in rows]
+            for row in rows:
+                question.events[row] = None
+            question.left -= len(rows)
+        if question.left <= 0:
+            del self._questions[request]
+        for held in some:
+            if held is not None:
+                held.asked = None
+        return question, some
 
     def given_up(self, matcher: str) -> list[Held]:
         """No answer of that matcher is waited for any more: these have to ask somebody else."""
-        some = [held for held in self._requests.values() if held.asked == matcher]
-        for held in some:
-            self.answered(held.request)
-        return some
+        given_up = []
+        for request, question in list(self._questions.items()):
+            if question.option.matcher == matcher:
+                for held in self.answered(request, None)[1]:
+                    if held is not None:
+                        held.tried = (*held.tried, question.option)
+                        given_up.append(held)
+        return given_up
 
     def waiting(self) -> list[Held]:
         """Those that nobody is asked about, in the order in which they came."""
         return sorted(
-            (h for h in self if not h.asked and h.found is None), key=lambda held: held.number
+            (h for h in self if h.asked is None and h.found is None), key=lambda held: held.number
         )
 
     def released(self, publisher: str) -> Iterator[Held]:
@@ -132,3 +152,15 @@ class Holding:
         """Whether none up to that one is held any more."""
         oldest = next(iter(self._numbers), None)
         return oldest is None or oldest > number
+
+
+class HandingOver:
+    """A client that leaves for another dispatcher."""
+
+    __slots__ = ("cause", "id", "number", "waits_for")
+
+    def __init__(self, id_: str, cause: str) -> None:
+        self.id = id_
+        self.cause = cause
+        self.number: int | None = None  # the last event that was accepted by then
+        self.waits_for: dict[str, None] | None = None  # dispatchers; None: events are held here

@@ -2,7 +2,8 @@
 II.B).
 
 It has no clients and keeps nothing in a store: what it knows, dispatchers tell it, and tell it again when
-it starts (`wards`). Questions wait in a queue a dimension (`queues`). Once in `gossip_s` it gossips with
+it starts (`wards`). The events of a question are matched at once; in the laboratory, where matching takes the
+time that the settings say, they wait in a queue a dimension (`queues`). Once in `gossip_s` it gossips with
 other matchers, tells dispatchers how busy it is if that has changed, and does what its place in the table
 asks for:
 
@@ -17,9 +18,12 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
+
+import numpy as np
 
 from roost.broker import events as ev
 from roost.broker.commands import Answered, StoreKey
@@ -28,9 +32,9 @@ from roost.broker.hops import Link
 from roost.broker.module import Module
 from roost.broker.server import Costs
 from roost.broker.station import Station
-from roost.language import Event
-from roost.partition import notes
+from roost.partition import notes, wards
 from roost.partition.accrual import AccrualSettings
+from roost.partition.batch import Batch
 from roost.partition.forwarding import Pace
 from roost.partition.gossip import Digest, Gossip
 from roost.partition.queues import Queues, Waiting
@@ -41,6 +45,9 @@ from roost.partition.wards import Wards
 NAME = "partition"
 TICK = "tick"
 MATCHED = "matched"
+FILL = "fill"
+# So many subscriptions at a time are entered of what a dispatcher has told: some hundredths of a second.
+STEPS = 500
 # How much the last second counts in how busy it is, and by how much that has to differ to be told.
 BUSY_WEIGHT = 0.3
 BUSY_CHANGED = 0.05
@@ -65,6 +72,7 @@ class Matcher(Station):
         self.segments: SegmentTable | None = None
         self.leaving = False
         self._busy = False
+        self._takes_time = settings.message_s > 0.0 or settings.entry_s > 0.0
         self._told: dict[str, dict[SetKey, Pace]] = {}  # dispatcher -> what it was last told, ...
         self._told_busy: dict[str, float] = {}
         self._measured: tuple[float, float] = (
@@ -76,6 +84,9 @@ class Matcher(Station):
         self._lives: dict[str, str] = {}  # what each dispatcher knows it by
         self._begun = 0
         self._took_s = 0.0
+        self._fills: deque[tuple[str, notes.Fill]] = deque()  # told, and not known yet; ...
+        self._filling: Iterator[None] | None = None  # ... what is done of the first
+        self._steps = STEPS
         self._random = Random(self.identity.name)
         self._handlers[ev.Asked] = self._asked_by_operator
         self._heard: dict[type, Callable[[Link, Any], None]] = {
@@ -90,6 +101,7 @@ class Matcher(Station):
 
     def restored(self, records: Mapping[StoreKey, Any]) -> None:  # noqa: ARG002
         """It knows nothing of what it has been told in an earlier life."""
+        wards.warm_up()
         self._life = f"{self.identity.in_this_life}.{self.identity.life}"
         self._random = Random(self._life)
         accrual = AccrualSettings(model=self.settings.model, first_s=self.settings.gossip_s)
@@ -104,12 +116,10 @@ class Matcher(Station):
             self._told_busy.pop(link.name, None)
 
     def begun(self, link: Link) -> None:
-        if (
-            link.name in self._dispatchers
-        ):  # what it has said, and what was on the way, counts no more
+        if link.name in self._dispatchers:
             self._begun += 1
             self._lives[link.name] = f"{self._life}.{self._begun}"
-            self.wards.forget(link.name)
+            self._forget(link.name)
             self.greeted(link)
 
     def told(self, link: Link, body: bytes) -> None:
@@ -129,64 +139,101 @@ class Matcher(Station):
         if fill.life == self._lives.get(
             link.name
         ):  # else it is for one that has forgotten what came before
-            self.wards.fill(link.name, fill)
+            self._fills.append((link.name, fill))
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """With what has been told, for a while: whoever has much to tell does not keep it from all else."""
+        while self._fills and self._steps > 0:
+            dispatcher, fill = self._fills[0]
+            if self._filling is None:
+                self._filling = self.wards.filling(dispatcher, fill)
+            for _ in self._filling:
+                self._steps -= 1
+                if self._steps <= 0:
+                    self.set_timer(FILL, 0.0)
+                    return
+            self._filling = None
+            self._fills.popleft()
             if fill.promised is not None:
                 self._claim()
 
+    def handled(self) -> None:
+        self._steps = STEPS
+
+    def _forget(self, dispatcher: str) -> None:
+        """What it has said, and what was on the way, counts no more."""
+        if self._fills and self._fills[0][0] == dispatcher:
+            self._filling = None
+        self._fills = deque(pair for pair in self._fills if pair[0] != dispatcher)
+        self.wards.forget(dispatcher)
+
     def _asks(self, link: Link, asks: notes.Asks) -> None:
-        for ask in asks.asks:
-            self._ask(link, ask)
+        if not self._takes_time:
+            self.queues.passed(asks.key, asks.events.count, self.now)
+            self._answer(link.name, asks, None)
+            return
+        for row in range(asks.events.count):
+            self.queues.put(Waiting(link.name, asks, row, self.now))
         if not self._busy:
             self._begin()
 
-    def _ask(self, link: Link, ask: notes.Ask) -> None:
-        self.queues.put(Waiting(link.name, ask, self.now))
-
     def _begin(self) -> None:
-        """Match those that take no time, together, up to one that does: in the laboratory."""
-        done = []
-        while (waiting := self.queues.next()) is not None:
-            took_s = self._cost(waiting)
-            if took_s > 0.0:
-                self._busy = True
-                self._took_s = took_s
-                self.set_timer(MATCHED, took_s)
-                break
-            done.append(self._done(0.0))
-        self._answer(done)
+        """Match the next; in the laboratory, where it takes time."""
+        waiting = self.queues.next()
+        if waiting is not None:
+            settings = self.settings
+            self._busy = True
+            self._took_s = settings.message_s + settings.entry_s * self.wards.size(waiting.asks.key)
+            self.set_timer(MATCHED, self._took_s)
 
-    def _cost(self, waiting: Waiting) -> float:
-        settings = self.settings
-        cost: float = settings.message_s + settings.entry_s * self.wards.size(waiting.ask.key)
-        return cost
+    def _done(self) -> None:
+        waiting = self.queues.next()
+        assert waiting is not None
+        self._busy = False
+        self.queues.done(self.wards.size(waiting.asks.key), self._took_s)
+        self._answer(waiting.dispatcher, waiting.asks, (waiting.row,))
+        self._begin()
 
-    def _done(self, took_s: float) -> Waiting:
-        entries = self.wards.size(self.queues.next().ask.key)  # type: ignore[union-attr]
-        return self.queues.done(entries, took_s)
+    def _answer(self, dispatcher: str, asks: notes.Asks, rows: tuple[int, ...] | None) -> None:
+        """These of the events that one question is about, or all, together."""
+        link = self.links.get(dispatcher)
+        if link is None:
+            return
+        life, request = asks.life, asks.request
+        objection = self.wards.objection_to(asks)
+        if objection:
+            self._say(link, notes.Bounced(life, request, rows, objection))
+            return
+        events = Batch.read(asks.events)
+        if rows is not None:
+            events = events.take(np.array(rows))
+        covered = self.wards.covered(asks, events)
+        if not covered.all():
+            all_rows = np.arange(events.count) if rows is None else np.array(rows)
+            bounced = tuple(all_rows[~covered].tolist())
+            self._say(
+                link, notes.Bounced(life, request, bounced, "not all have promised that part")
+            )
+            rows, events = tuple(all_rows[covered].tolist()), events.take(np.flatnonzero(covered))
+        if events.count:
+            self.traffic.routed += events.count  # what is bounced is not matched
+            self._tell_found(link, asks, rows, events)
 
-    def _answer(self, some: Sequence[Waiting]) -> None:
-        """All of these, those of one set together."""
-        answers: dict[str, list[notes.Found | notes.Bounced]] = {}
-        by_set: dict[SetKey, list[Waiting]] = {}
-        for waiting in some:
-            ask = waiting.ask
-            objection = self.wards.objection_to(ask)
-            if objection:
-                bounced = notes.Bounced(ask.request, objection)
-                answers.setdefault(waiting.dispatcher, []).append(bounced)
-            else:
-                by_set.setdefault(ask.key, []).append(waiting)
-        for key, asked in by_set.items():
-            events = [Event.trusted(waiting.ask.attributes) for waiting in asked]
-            for waiting, matches in zip(asked, self.wards.match(key, events), strict=True):
-                found = notes.Found(waiting.ask.request, matches)
-                answers.setdefault(waiting.dispatcher, []).append(found)
-            self.traffic.routed += len(asked)
-        for name, said in answers.items():
-            link = self.links.get(name)
-            if link is not None:
-                for part in notes.in_bulk(said):
-                    self._say(link, notes.Answers(part))
+    def _tell_found(
+        self, link: Link, asks: notes.Asks, rows: tuple[int, ...] | None, events: Batch
+    ) -> None:
+        """What matches, in as many notes as it takes."""
+        ends, slots, others = self.wards.match(link.name, asks.key, events)
+        found = notes.Found(asks.life, asks.request, rows, ends, slots, others)
+        if events.count > 1 and notes.size_of(found) > notes.BULK_BYTES:
+            all_rows = tuple(range(events.count)) if rows is None else rows
+            half = events.count // 2
+            for first, last in ((0, half), (half, events.count)):
+                part = events.take(np.arange(first, last))
+                self._tell_found(link, asks, all_rows[first:last], part)
+        else:
+            self._say(link, found)
 
     # --- its place in the table -----------------------------------------------------------------------
 
@@ -234,10 +281,10 @@ class Matcher(Station):
     # --- time ---------------------------------------------------------------------------------------
 
     def timer(self, name: str) -> None:
-        if name == MATCHED:
-            self._busy = False
-            self._answer([self._done(self._took_s)])
-            self._begin()
+        if name == FILL:
+            self._go_on()
+        elif name == MATCHED:
+            self._done()
         elif name == TICK:
             self.set_timer(TICK, self.settings.gossip_s * (0.9 + 0.2 * self._random.random()))
             self._gossip()
@@ -282,8 +329,7 @@ class Matcher(Station):
     def _tell_paces(self) -> None:
         self._measure()
         busy = self.busy
-        sizes = {key: len(index) for key, index in self.wards.sets.items()}
-        paces = self.queues.paces(sizes, self.now)
+        paces = self.queues.paces(self.wards.sizes(), self.now)
         for name in self._dispatchers:
             link = self.links.get(name)
             if link is None or not link.greeted:
@@ -315,18 +361,21 @@ class Matcher(Station):
         return self.leaving and table is not None and self.identity.name not in table.matchers()
 
     def figures(self) -> Mapping[str, Any]:
-        sizes = {
-            "+".join(map(str, key)): len(index) for key, index in sorted(self.wards.sets.items())
-        }
+        sizes = {"+".join(map(str, key)): size for key, size in sorted(self.wards.sizes().items())}
         return {
             **super().figures(),
             "sets": sizes,
-            "matched": self.queues.matched,
+            "wide": self.wards.wide,
+            "matched": self.traffic.routed,
             "waiting": len(self.queues),
+            "filling": len(self._fills),
             "busy": self.busy,
             "left": self.has_left(),
             "table": self.segments.version if self.segments is not None else 0,
         }
 
     def unfinished(self) -> Sequence[str]:
-        return [f"{len(self.queues)} events wait to be matched"] if len(self.queues) else []
+        words = [f"{len(self.queues)} events wait to be matched"] if len(self.queues) else []
+        if self._fills:
+            words.append("subscriptions that it was told of are being entered")
+        return words

@@ -5,7 +5,8 @@ Every note is one of these structures, as MessagePack. D is a dispatcher, M a ma
     Hello     M -> D   I begin, and know nothing: fill me
     Fill      D -> M   subscriptions of my clients, or their end; what I promise to tell you of from now on
     Asks      D -> M   which subscriptions does each of these events match?
-    Answers   M -> D   of each: these (Found), or I can't say, ask somebody else (Bounced)
+    Found     M -> D   of each, or some: these
+    Bounced   M -> D   of all, or some: I can't say, ask somebody else
     Paces     M -> D   how busy my queues are
     Need      D -> D   who matches an event has to have heard this much of me
     Heard     D -> D   I know
@@ -23,14 +24,13 @@ Every note is one of these structures, as MessagePack. D is a dispatcher, M a ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from roost.language import Value
-from roost.partition.dimensions import Dimension, Point
+from roost.partition.batch import CHARACTER_BYTES, Written
+from roost.partition.dimensions import Dimension
 from roost.partition.forwarding import Pace
 from roost.partition.gossip import Digest
 from roost.partition.segments import Region, SegmentTable, SetKey
@@ -47,37 +47,37 @@ class Fill(Struct, frozen=True, array_like=True, tag="fill"):
     life: str  # of the matcher: what was for another one is void
     epoch: str  # of the dispatcher: a new one replaces all that came before, when its first promise comes
     number: int
-    added: tuple[tuple[str, str], ...] = ()  # (id, subscription)
+    added: tuple[tuple[str, str, int], ...] = ()  # (id, subscription, slot)
     removed: tuple[str, ...] = ()
     # All regions that are promised from now on, on these dimensions; None: as before.
     promised: tuple[Region, ...] | None = None
     dimensions: tuple[Dimension, ...] = ()
 
 
-class Ask(Struct, frozen=True, array_like=True):
-    request: str
+class Asks(Struct, frozen=True, array_like=True, tag="asks"):
+    life: str  # of the dispatcher: answers to an earlier one are void
+    request: int
     key: SetKey
-    point: Point
-    attributes: dict[str, Value]
     needs: dict[str, Mark]
+    events: Written
 
 
 class Found(Struct, frozen=True, array_like=True, tag="found"):
-    request: str
-    matches: dict[str, tuple[str, ...]]  # the dispatcher of its client -> ids
+    life: str
+    request: int
+    rows: tuple[int, ...] | None  # which of its events; None: all of them
+    # Of the subscriptions of whoever asks, their slots, as an array of uint32; and where each event's end.
+    ends: bytes
+    slots: bytes
+    # Of other dispatchers the ids, and where each event's end.
+    others: dict[str, tuple[bytes, tuple[str, ...]]] = {}
 
 
 class Bounced(Struct, frozen=True, array_like=True, tag="bounced"):
-    request: str
+    life: str
+    request: int
+    rows: tuple[int, ...] | None
     reason: str
-
-
-class Asks(Struct, frozen=True, array_like=True, tag="asks"):
-    asks: tuple[Ask, ...]
-
-
-class Answers(Struct, frozen=True, array_like=True, tag="answers"):
-    answers: tuple[Found | Bounced, ...]
 
 
 class Paces(Struct, frozen=True, array_like=True, tag="paces"):
@@ -135,7 +135,8 @@ Said: TypeAlias = (
     Hello
     | Fill
     | Asks
-    | Answers
+    | Found
+    | Bounced
     | Paces
     | Need
     | Heard
@@ -152,10 +153,12 @@ Said: TypeAlias = (
 )
 
 # These travel with data, so that they keep their order with what they speak of.
-BEHIND = (Asks, Answers, Barrier, Passed)
+BEHIND = (Asks, Found, Bounced, Barrier, Passed)
 
-# Questions and answers go many in a note, but no more than fit: a frame has a bound.
-BULK_BYTES = 100_000
+# Questions go many in a note: so many, ...
+EVENTS_MAX = 256
+# ... and no more than fit. A frame has a bound.
+BULK_BYTES = 250_000
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Said).decode
@@ -163,16 +166,9 @@ encode_table = msgspec.msgpack.Encoder().encode
 decode_table = msgspec.msgpack.Decoder(SegmentTable).decode
 
 
-def in_bulk(items: Sequence[Ask] | Sequence[Found | Bounced]) -> Iterator[tuple[Any, ...]]:
-    """Parts that fit a note each, encoded: they stand in a note as what they say."""
-    part: list[msgspec.Raw] = []
-    size = 0
-    for item in items:
-        body = encode(item)
-        if part and size + len(body) > BULK_BYTES:
-            yield tuple(part)
-            part, size = [], 0
-        part.append(msgspec.Raw(body))
-        size += len(body)
-    if part:
-        yield tuple(part)
+def size_of(found: Found) -> int:
+    """About how many bytes it takes, and no fewer."""
+    size = len(found.ends) + len(found.slots) + 9 * len(found.rows or ())
+    for ends, ids in found.others.values():
+        size += len(ends) + CHARACTER_BYTES * sum(map(len, ids)) + 5 * len(ids)
+    return size

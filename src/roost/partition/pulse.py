@@ -48,9 +48,10 @@ class Pulse:
         """The matcher that could go, of late."""
         return self._spares[-1] if self._spares else ""
 
-    def answered(self, took_s: float) -> None:
+    def answered(self, count: int, took_s: float) -> None:
+        """So many events have been, together after that time."""
         self._total_s += took_s
-        self._count += 1
+        self._count += count
 
     def look(self, waits_s: float, busy: Mapping[str, float]) -> Wish:
         """A second is over. `waits_s`: how long the event has waited that waits longest."""

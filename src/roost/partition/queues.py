@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 
 from roost.partition.forwarding import Pace
-from roost.partition.notes import Ask
+from roost.partition.notes import Asks
 from roost.partition.segments import SetKey
 
 # What a subscription takes before anything has been measured: so little that only the sizes of sets count.
@@ -20,13 +20,14 @@ UNMEASURED_S = 1e-9
 
 
 class Waiting:
-    """A question in a queue."""
+    """An event in a queue, of those that one question is about."""
 
-    __slots__ = ("ask", "came_at", "dispatcher")
+    __slots__ = ("asks", "came_at", "dispatcher", "row")
 
-    def __init__(self, dispatcher: str, ask: Ask, came_at: float) -> None:
+    def __init__(self, dispatcher: str, asks: Asks, row: int, came_at: float) -> None:
         self.dispatcher = dispatcher
-        self.ask = ask
+        self.asks = asks
+        self.row = row
         self.came_at = came_at
 
 
@@ -37,11 +38,11 @@ class Gauge:
         self._window_s = window_s
         self._seconds: deque[list[float]] = deque()  # [when it began, arrived]
 
-    def count(self, now: float) -> None:
+    def count(self, count: int, now: float) -> None:
         second = float(int(now))
         if not self._seconds or self._seconds[-1][0] != second:
             self._seconds.append([second, 0.0])
-        self._seconds[-1][1] += 1
+        self._seconds[-1][1] += count
 
     def rate(self, now: float) -> float:
         """A second, over the window."""
@@ -60,16 +61,19 @@ class Queues:
         self._gauges: dict[SetKey, Gauge] = {}
         self._entries = 0.0  # that were searched in all, ...
         self.busy_s = 0.0  # ... in this time
-        self.matched = 0
 
     def __len__(self) -> int:
         return len(self._order)
 
     def put(self, waiting: Waiting) -> None:
-        key, now = waiting.ask.key, waiting.came_at
+        key, now = waiting.asks.key, waiting.came_at
         self._order.append(waiting)
         self._queues[key] = self._queues.get(key, 0) + 1
-        self._gauge(key).count(now)
+        self._gauge(key).count(1, now)
+
+    def passed(self, key: SetKey, count: int, now: float) -> None:
+        """So many have come, and wait for nobody."""
+        self._gauge(key).count(count, now)
 
     def next(self) -> Waiting | None:
         """The one that is to be matched now. It is in its queue until it is `done`."""
@@ -78,10 +82,9 @@ class Queues:
     def done(self, entries: int, took_s: float) -> Waiting:
         """It has been matched, against so many, in that time."""
         waiting = self._order.popleft()
-        self._queues[waiting.ask.key] -= 1
+        self._queues[waiting.asks.key] -= 1
         self._entries += entries
         self.busy_s += took_s
-        self.matched += 1
         return waiting
 
     def paces(self, sizes: dict[SetKey, int], now: float) -> dict[SetKey, Pace]:

@@ -27,7 +27,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 from typing import TypeAlias
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from roost.partition.dimensions import Dimension, Footprint, Point
 
@@ -153,6 +155,18 @@ def in_region(point: Point, region: Region) -> bool:
     return True
 
 
+def in_regions(points: NDArray[np.float64], regions: Sequence[Region]) -> NDArray[np.bool_]:
+    """Of each event (a column of coordinates, NaN for none) whether it is in any of these."""
+    found = np.zeros(points.shape[1], np.bool_)
+    for region in regions:
+        inside = np.ones(points.shape[1], np.bool_)
+        for dimension, low, high in region:
+            row = points[dimension]
+            inside &= ((row >= low) & (row < high)) | np.isnan(row)
+        found |= inside
+    return found
+
+
 def key_of(region: Region) -> SetKey:
     """The set that a region belongs to."""
     return tuple(dimension for dimension, _, _ in region)
@@ -240,6 +254,23 @@ class Finder:
             )
             for dimension, row in enumerate(table.segments)
         ]
+        # All, by number; and by dimension where segments begin, and the number of whoever owns each.
+        numbers: dict[Option, int] = {}
+        for _, owners in self._rows:
+            for option in owners:
+                numbers.setdefault(option, len(numbers))
+        self.all = list(numbers)
+        self._arrays = [
+            (np.array(starts), np.array([numbers[option] for option in owners]))
+            for starts, owners in self._rows
+        ]
+
+    def many(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
+        """For events that have all attributes: the numbers of their candidates, by dimension."""
+        found = np.empty(points.shape, np.int64)
+        for place, (starts, owners) in enumerate(self._arrays):
+            found[place] = owners[np.searchsorted(starts, points[place], "right") - 1]
+        return found
 
     def options(self, point: Point) -> list[Option]:
         found: list[Option] = []

@@ -41,28 +41,24 @@ class Shares:
         self._send = send
         self.shares: dict[str, Share] = {}
         self._texts: dict[str, str] = {}
+        self._slots: dict[str, int] = {}
         self._footprints: dict[str, Footprint] = {}
         self._changed: dict[str, None] = {}  # ids that matchers have not been told of
-        self._changed_at: dict[str, int] = {}  # the number of the last change of each
 
-    def add(self, id_: str, interest: Interest) -> None:
+    def add(self, id_: str, interest: Interest, slot: int) -> None:
+        """It is told under this number, which matchers answer with."""
         self._texts[id_] = str(interest)
+        self._slots[id_] = slot
         self._footprints[id_] = footprint_of(interest, self._dimensions)
         self._change(id_)
 
     def remove(self, id_: str) -> None:
-        del self._texts[id_], self._footprints[id_]
+        del self._texts[id_], self._slots[id_], self._footprints[id_]
         self._change(id_)
-        del self._changed_at[id_]
 
     def _change(self, id_: str) -> None:
         self.number += 1
         self._changed[id_] = None
-        self._changed_at[id_] = self.number
-
-    def is_as_of(self, id_: str, number: int) -> bool:
-        """Whether it has not changed since that number."""
-        return self._changed_at.get(id_, number + 1) <= number
 
     def heard(self, matcher: str) -> int:
         """The number of the last change that a matcher has been told of."""
@@ -72,6 +68,8 @@ class Shares:
 
     def flush(self) -> None:
         """Tell everybody what has changed."""
+        if not self._changed:
+            return
         changed, self._changed = list(self._changed), {}
         for matcher, share in self.shares.items():
             if share.promised is not None and share.number < self.number:
@@ -120,7 +118,7 @@ class Shares:
         for part in _chunks(removed):
             self._send(matcher, Fill(share.life, self.epoch, share.number, removed=tuple(part)))
         for part in _chunks(added):
-            texts = tuple((i, self._texts[i]) for i in part)
+            texts = tuple((i, self._texts[i], self._slots[i]) for i in part)
             self._send(matcher, Fill(share.life, self.epoch, share.number, added=texts))
         for id_ in removed:
             share.told.pop(id_, None)

@@ -31,12 +31,15 @@ class Sights:
         waits = [pace for option, (pace, _) in self._paces.items() if option.matcher == matcher]
         self._work[matcher] = (sum(pace.queue * pace.search_s for pace in waits), now)
 
-    def sent(self, option: Option, now: float) -> None:
-        """One more is on its way there."""
+    def sent(self, option: Option, count: int, now: float) -> None:
+        """So many more are on their way there."""
         known = self._paces.get(option)
         if known is not None:
             work_s = self._waits(option.matcher, now)
-            self._work[option.matcher] = (work_s + known[0].search_s * self._dispatchers, now)
+            self._work[option.matcher] = (
+                work_s + count * known[0].search_s * self._dispatchers,
+                now,
+            )
 
     def _waits(self, matcher: str, now: float) -> float:
         work_s, at = self._work.get(matcher, (0.0, now))

@@ -7,21 +7,31 @@ if **every** dispatcher has promised it a region with the event in it, and it ha
 as much as the question needs. So what it answers is complete, whichever table anybody has; a table only
 says whom to ask.
 
+A subscription that says nothing of some attributes, or little, would be in all sets of a matcher: such *wide*
+ones are kept once, apart, and searched with whichever set is asked for (004 section VI).
+
 A dispatcher that starts again tells all anew, in a new *epoch*. What it said before stays in use until the
 first promise of the new one: then that replaces it at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import cache
 
-from roost.language import Event, Subscription, parse_subscription
-from roost.matching import Index
-from roost.partition.dimensions import Dimension, Footprint, Point, footprint_of
-from roost.partition.names import Names
-from roost.partition.notes import Ask, Fill, Mark
-from roost.partition.segments import Region, SetKey, in_region, key_of, overlaps_region
+import numpy as np
+from numpy.typing import NDArray
+
+from roost.language import Subscription, parse_subscription
+from roost.matching import Ids, Index
+from roost.partition.batch import Batch
+from roost.partition.dimensions import Dimension, Footprint, footprint_of
+from roost.partition.names import Matches, Names
+from roost.partition.notes import Asks, Fill, Mark
+from roost.partition.segments import Region, SetKey, in_regions, key_of, overlaps_region
+
+# The set of what belongs to all sets of a matcher: it is kept once, apart, and searched for every event.
+WIDE: SetKey = ()
 
 
 class Kept:
@@ -56,9 +66,13 @@ class Ward:
         for region in promised:
             self._regions.setdefault(key_of(region), []).append(region)
 
-    def covers(self, key: SetKey, point: Point) -> bool:
-        """Whether all that can match an event there is in this set."""
-        return any(in_region(point, region) for region in self._regions.get(key, ()))
+    @property
+    def keys(self) -> Iterable[SetKey]:
+        return self._regions
+
+    def covers(self, key: SetKey, events: Batch) -> NDArray[np.bool_]:
+        """Of each event, whether all that can match it is in this set."""
+        return in_regions(events.points(self.dimensions), self._regions.get(key, ()))
 
 
 class Wards:
@@ -66,44 +80,69 @@ class Wards:
 
     def __init__(self) -> None:
         self.wards: dict[str, Ward] = {}
-        self._coming: dict[str, Ward] = {}  # epochs without a promise
+        self._coming: dict[str, Ward] = {}  # epochs without a promise ...
+        self._going: dict[str, Ward] = {}  # ... and those that one has replaced
         self.sets: dict[SetKey, Index] = {}
         self.entries: dict[int, Kept] = {}
         self._names = Names()
 
     def size(self, key: SetKey) -> int:
+        """How many are searched for an event of this set."""
+        return self._length(key) + self._length(WIDE)
+
+    def sizes(self) -> dict[SetKey, int]:
+        """Of all sets that there are promises for, or were."""
+        keys = {key: None for ward in self.wards.values() for key in ward.keys}
+        keys.update((key, None) for key in self.sets if key != WIDE)
+        return {key: self.size(key) for key in keys}
+
+    @property
+    def wide(self) -> int:
+        """How many are kept apart."""
+        return self._length(WIDE)
+
+    def _length(self, key: SetKey) -> int:
         return len(self.sets[key]) if key in self.sets else 0
 
     # --- being filled -------------------------------------------------------------------------------
 
     def fill(self, dispatcher: str, fill: Fill) -> None:
         """A dispatcher tells."""
-        ward = self._ward(dispatcher, fill.epoch)
+        for _ in self.filling(dispatcher, fill):
+            pass
+
+    def filling(self, dispatcher: str, fill: Fill) -> Iterator[None]:
+        """The same in steps, a subscription each. Between any two, answers are as complete as they say."""
+        ward = yield from self._ward(dispatcher, fill.epoch)
         for id_ in fill.removed:
             self._drop(ward, id_)
-        for id_, text in fill.added:
+            yield
+        for id_, text, slot in fill.added:
             self._drop(ward, id_)
-            self._add(dispatcher, ward, id_, text)
+            self._add(dispatcher, ward, id_, text, slot)
+            yield
         ward.number = max(ward.number, fill.number)
         if fill.promised is not None:
-            self._promise(dispatcher, ward, fill.promised, fill.dimensions)
+            yield from self._promise(dispatcher, ward, fill.promised, fill.dimensions)
 
-    def _ward(self, dispatcher: str, epoch: str) -> Ward:
+    def _ward(self, dispatcher: str, epoch: str) -> Generator[None, None, Ward]:
         there = self.wards.get(dispatcher)
         if there is not None and there.epoch == epoch:
             return there
         coming = self._coming.get(dispatcher)
         if coming is None or coming.epoch != epoch:
             if coming is not None:
-                self._clear(coming)
+                yield from self._clear(coming)
             coming = self._coming[dispatcher] = Ward(epoch)
         return coming
 
-    def _add(self, dispatcher: str, ward: Ward, id_: str, text: str) -> None:
-        kept = Kept(dispatcher, id_, self._names.add(dispatcher, id_), parse_subscription(text))
+    def _add(self, dispatcher: str, ward: Ward, id_: str, text: str, slot: int) -> None:
+        handle = self._names.add(dispatcher, id_, slot)
+        kept = Kept(dispatcher, id_, handle, parse_subscription(text))
         ward.kept[id_] = self.entries[kept.handle] = kept
         if ward.promised is not None:
-            self._place(ward, kept)
+            kept.footprint = footprint_of(kept.subscription, ward.dimensions)
+            self._place(kept, _keys(kept.footprint, ward.promised), only=True)
 
     def _promise(
         self,
@@ -111,30 +150,39 @@ class Wards:
         ward: Ward,
         promised: tuple[Region, ...],
         dimensions: Sequence[Dimension],
-    ) -> None:
+    ) -> Iterator[None]:
+        """Into the sets that each belongs to; then it is promised; then out of all others."""
+        belongs: dict[Kept, tuple[SetKey, ...]] = {}
+        for kept in ward.kept.values():
+            kept.footprint = footprint_of(kept.subscription, dimensions)
+            belongs[kept] = keys = _keys(kept.footprint, promised)
+            if WIDE not in kept.keys:  # else it is found already, whatever is asked
+                self._place(kept, keys, only=WIDE in keys)
+            yield
         if self._coming.get(dispatcher) is ward:
-            del self._coming[dispatcher]
-            if dispatcher in self.wards:
-                self._clear(self.wards[dispatcher])
-            self.wards[dispatcher] = ward
+            if dispatcher in self.wards:  # of an earlier epoch: from now on nothing is known
+                self._going[dispatcher] = self.wards.pop(dispatcher)
+                yield from self._clear(self._going[dispatcher])
+                del self._going[dispatcher]
+            self.wards[dispatcher] = self._coming.pop(dispatcher)
         ward.promise(promised, dimensions)
-        for kept in list(ward.kept.values()):
-            self._place(ward, kept)
-            if not kept.keys:
+        for kept, keys in belongs.items():
+            self._place(kept, keys, only=True)
+            if not keys:
                 self._drop(ward, kept.id)
+            yield
 
-    def _place(self, ward: Ward, kept: Kept) -> None:
-        """Into the sets that it belongs to now, and out of all others."""
-        kept.footprint = footprint_of(kept.subscription, ward.dimensions)
-        regions = [r for r in ward.promised or () if overlaps_region(kept.footprint, r)]
-        keys = tuple(dict.fromkeys(key_of(region) for region in regions))
-        for key in kept.keys:
-            if key not in keys:
-                self.sets[key].remove(kept.handle)
+    def _place(self, kept: Kept, keys: tuple[SetKey, ...], *, only: bool) -> None:
+        """Into these sets; and out of all others, or not yet."""
         for key in keys:
             if key not in kept.keys:
                 self.sets.setdefault(key, Index()).add(kept.handle, kept.subscription)
-        kept.keys = keys
+        others = [key for key in kept.keys if key not in keys]
+        if only:
+            for key in others:
+                self.sets[key].remove(kept.handle)
+            others = []
+        kept.keys = (*others, *keys)
 
     def _drop(self, ward: Ward, id_: str) -> None:
         kept = ward.kept.pop(id_, None)
@@ -145,42 +193,47 @@ class Wards:
             self._names.remove(kept.handle)
 
     def forget(self, dispatcher: str) -> None:
-        """It will tell all anew, and until then nothing is known of it."""
-        for wards in (self.wards, self._coming):
+        """It will tell all anew, and until then nothing is known of it. Whatever it was telling is over."""
+        for wards in (self.wards, self._coming, self._going):
             if dispatcher in wards:
-                self._clear(wards.pop(dispatcher))
+                for _ in self._clear(wards.pop(dispatcher)):
+                    pass
 
-    def _clear(self, ward: Ward) -> None:
+    def _clear(self, ward: Ward) -> Iterator[None]:
         for id_ in list(ward.kept):
             self._drop(ward, id_)
+            yield
 
     # --- being asked --------------------------------------------------------------------------------
 
-    def objection_to(self, ask: Ask) -> str:
-        """Why it can't be answered completely; nothing if it can."""
-        for dispatcher, mark in ask.needs.items():
+    def objection_to(self, asks: Asks) -> str:
+        """Why none of it can be answered completely; nothing if some can."""
+        for dispatcher, mark in asks.needs.items():
             ward = self.wards.get(dispatcher)
             if ward is None:
                 return f"nothing has been heard of {dispatcher}"
             if not self._has_heard(ward, mark):
                 return f"of {dispatcher} {ward.number} is known, and {mark[1]} needed"
-            if not ward.covers(ask.key, ask.point):
-                return f"{dispatcher} has not promised that part"
         return ""
+
+    def covered(self, asks: Asks, events: Batch) -> NDArray[np.bool_]:
+        """Of each event, whether all dispatchers have promised that part."""
+        found = np.ones(events.count, np.bool_)
+        for dispatcher in asks.needs:
+            found &= self.wards[dispatcher].covers(asks.key, events)
+        return found
 
     def _has_heard(self, ward: Ward, mark: Mark) -> bool:
         epoch, number = mark
         return ward.epoch == epoch and ward.number >= number
 
-    def match(self, key: SetKey, events: Sequence[Event]) -> list[dict[str, tuple[str, ...]]]:
-        """The subscriptions of one set that each of these events matches, by dispatcher."""
-        index = self.sets.get(key)
-        if index is None:
-            return [{} for _ in events]
-        if len(events) == 1:
-            return [self._names.of(index.match(events[0]))]
-        offsets, handles = index.match_batch(events)
-        return [self._names.of(handles[a:b]) for a, b in pairwise(offsets.tolist())]
+    def match(self, asker: str, key: SetKey, events: Batch) -> Matches:
+        """The subscriptions of one set that each of these events matches."""
+        some = [self.sets[k] for k in (key, WIDE) if self._length(k)]
+        if not some:
+            return bytes(4 * events.count), b"", {}
+        found = [events.match(index) for index in some]
+        return self._names.found(asker, *(found[0] if len(found) == 1 else _joined(*found)))
 
     def is_filled(self, regions: Iterable[Region], dispatchers: Iterable[str]) -> bool:
         """Whether all of these have promised all of those."""
@@ -192,3 +245,30 @@ class Wards:
             if not all(region in ward.promised for region in wanted):
                 return False
         return True
+
+
+@cache
+def warm_up() -> None:
+    """Have the kernels loaded, and compiled where they never have been, before the first event comes."""
+    index = Index()
+    index.add(1, parse_subscription("x > 1"))
+    Batch.of([{"x": 2.0}]).match(index)
+
+
+def _keys(footprint: Footprint, regions: Iterable[Region]) -> tuple[SetKey, ...]:
+    """The sets that a subscription belongs to. What belongs to all, and these are several, is wide."""
+    every: dict[SetKey, bool] = {}
+    for region in regions:
+        key = key_of(region)
+        every[key] = every.get(key, False) or overlaps_region(footprint, region)
+    found = tuple(key for key, belongs in every.items() if belongs)
+    return (WIDE,) if len(found) == len(every) > 1 else found
+
+
+def _joined(a: tuple[Ids, Ids], b: tuple[Ids, Ids]) -> tuple[Ids, Ids]:
+    """What two sets that have nothing in common have found: of each event the first's, then the second's."""
+    (ends_a, ids_a), (ends_b, ids_b) = a, b
+    ids = np.empty(len(ids_a) + len(ids_b), np.int64)
+    ids[np.arange(len(ids_a)) + np.repeat(ends_b[:-1], np.diff(ends_a))] = ids_a
+    ids[np.arange(len(ids_b)) + np.repeat(ends_a[1:], np.diff(ends_b))] = ids_b
+    return ends_a + ends_b, ids
