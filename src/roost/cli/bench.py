@@ -121,8 +121,8 @@ Examples:
 """
 
 TOPOLOGIES_EXAMPLES = """\b
-Broker processes in both topologies of 003, one to --brokers of them: messages a second of their processors'
-time, and what single steps cost a broker. The exit code is 1 if any event was lost.
+Broker processes in both topologies of Wihidum, one to --brokers of them: messages a second of their
+processors' time, and what single steps cost a broker. The exit code is 1 if any event was lost.
 
 \b
 Examples:
