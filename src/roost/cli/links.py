@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -123,6 +122,8 @@ def place(fleet: Fleet, fanout_max: FanoutOption = FANOUT_MAX, json_: JsonOption
 def placed(fleet: Fleet, fanout_max: int) -> tuple[Placement, Mapping[str, str]]:
     """Where a newcomer is linked, and the addresses of all that are there."""
     from roost.client.entry import distances
+    import asyncio
+
     from roost.client.url import address_of
 
     sights = [sight for sight in look(fleet) if sight.status is not None]
