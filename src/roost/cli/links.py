@@ -121,9 +121,9 @@ def place(fleet: Fleet, fanout_max: FanoutOption = FANOUT_MAX, json_: JsonOption
 
 def placed(fleet: Fleet, fanout_max: int) -> tuple[Placement, Mapping[str, str]]:
     """Where a newcomer is linked, and the addresses of all that are there."""
-    from roost.client.entry import distances
     import asyncio
 
+    from roost.client.entry import distances
     from roost.client.url import address_of
 
     sights = [sight for sight in look(fleet) if sight.status is not None]
