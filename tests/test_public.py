@@ -30,6 +30,7 @@ FINE: dict[str, Any] = {
     "interest": FILTER,
     "ids": [2],
     "predicates": [("n", ">", [1])],
+    "columns": {},
     "url": "memory://",
     "filter_": "n > 0",
     "handle": "queue",

@@ -134,7 +134,7 @@ def test_overload_is_counted_from_where_it_stayed() -> None:
     columns = Columns(SCHEMAS["loads"])
     for row in rows:
         columns.add(row)
-    table = columns.take()
+    table = columns.take().table()
     assert overloaded_since(table, 40) == {"B0": 30.0}
     assert overloaded_since(table, 30) == {"B0": 30.0, "B1": 20.0}
     assert overloaded_since(table, 50) == {}

@@ -277,7 +277,9 @@ class Station:
         )
         for module in self._listening.values():
             if module.tap is not None:
-                module.tap((source, publication, hops, links, [*matches], [*matches.values()]))
+                for session, ids in matches.items():
+                    session.matched = tuple(ids)
+                module.tap(source, publication, hops, links, [*matches], self.now)
             else:
                 module.routed(visit, self.now)
 

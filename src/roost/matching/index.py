@@ -250,15 +250,23 @@ class Index:
         return self._checked(*self._search(batch), events)
 
     def match_numbers(
-        self, columns: Mapping[str, NDArray[np.float64]], events: int
+        self, columns: Mapping[str, NDArray[np.float64]], events: int | None = None
     ) -> tuple[Ids, Ids]:
-        """`match_batch` for so many events whose attributes are all floats, without a look at each column.
+        """`match_batch` for events whose attributes are all floats, without a look at each column.
+
+        Of events without any attribute it has to be said how many there are.
 
         >>> index = Index()
         >>> index.add_columns([1, 2], [("x", ">", [1.0, 2.0])])
         >>> [each.tolist() for each in index.match_numbers({"x": np.array([1.5, 3.0])}, 2)]
         [[0, 1, 3], [1, 1, 2]]
         """
+        if not isinstance(columns, Mapping):
+            raise TypeError(f"columns is a {type(columns).__name__}; expected a mapping of arrays")
+        if events is None:
+            events = len(next(iter(columns.values()), ()))
+        elif type(events) is not int or events < 0:
+            raise TypeError(f"events is {events!r}; expected how many there are")
         store = self._store
         batch = encode_numbers(columns, events, store.attributes, store.slot_count)
         found = self._search(batch)
