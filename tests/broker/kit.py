@@ -22,6 +22,7 @@ from roost.broker import events as ev
 from roost.broker.client import Client
 from roost.broker.config import BrokerConfig, ClientConfig, Leases
 from roost.broker.core import Broker
+from roost.broker.hierarchy import WAYS
 from roost.broker.messages import DATA, PROTOCOL_VERSION, Frame, Message, Parcel
 from roost.broker.module import Module
 from roost.broker.names import Address, Rank
@@ -145,7 +146,7 @@ class Federation:
         for dialler, called in self.edges:
             if name in (dialler, called):
                 neighbour = called if name == dialler else dialler
-                rank = self._rank(name, dialler, called) if config.routing == "cluster" else ""
+                rank = self._rank(name, dialler, called) if config.routing in WAYS else ""
                 self.handle(name, ev.LinkAdded(neighbour, dial=name == dialler, rank=rank))
         return broker
 

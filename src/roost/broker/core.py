@@ -69,7 +69,7 @@ from roost.broker.requests import Requests
 from roost.broker.rewiring.party import Ground
 from roost.broker.rewiring.plan import TIMER as REWIRE
 from roost.broker.rewiring.rewirings import Rewirings
-from roost.broker.router import Flooding
+from roost.broker.router import ROUTER, Flooding
 from roost.broker.routers import router_of
 from roost.broker.server import Costs
 
@@ -236,6 +236,7 @@ class Broker:
                 event.module, ModuleState(event.state), self._work.now
             ),
             ev.Asked: self.modules.asked,
+            ev.WaySwitched: lambda event: self.router.switch(event.way, event.cause),
             ev.Started: self._started,
         }
 
@@ -250,6 +251,7 @@ class Broker:
 
     def _started(self, event: ev.Started) -> None:
         restoring.restore(event.records, self.node, self.router, self.draining, self.rewirings)
+        self.router.started(f"{self.identity.name} has started")
         self.federation.start(self.links)
         self.node.start()
         self.modules.start(self._work.now)
@@ -300,7 +302,7 @@ class Broker:
             MarkerEcho: self._echo,
             DrainEcho: self.draining.echo,
             Rewire: self.rewirings.hear,
-            Note: lambda link, note: self.modules.told(link, note, self._work.now),
+            Note: self._note,
         }
         if self.migrating is not None:
             listeners |= {
@@ -308,6 +310,12 @@ class Broker:
                 MigrationComplete: self.migrating.complete,
             }
         return listeners
+
+    def _note(self, link: Link, note: Note) -> None:
+        if note.module == ROUTER:
+            self.router.noted(link, note.body, note.cause)
+        else:
+            self.modules.told(link, note, self._work.now)
 
     def _advertise(self, link: Link, message: Advertise) -> None:
         self.router.advertise(
@@ -364,6 +372,7 @@ class Broker:
             "routing": self.config.routing,
             "subscriptions": len(self.router.subscriptions),
             "advertisements": len(self.router.advertisements),
+            **self.router.figures(),
         }
 
     def unfinished(self) -> Sequence[str]:

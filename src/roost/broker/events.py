@@ -124,6 +124,13 @@ class RewiringRequested(Struct, frozen=True, gc=False):
     cause: str
 
 
+class WaySwitched(Struct, frozen=True, gc=False):
+    """The operator wants the broker to go another way: as in a tree, or as in a cluster (`hierarchy`)."""
+
+    way: str
+    cause: str
+
+
 class ClientRedirected(Struct, frozen=True, gc=False):
     """The operator, or an optimiser, wants a client to move."""
 

@@ -108,6 +108,7 @@ class Link(Peer):
         "announced",
         "announcements",
         "answered",
+        "asked_all",
         "attempts",
         "away",
         "away_since",
@@ -153,6 +154,7 @@ class Link(Peer):
         self._journal = journal
         self.dials = dials  # whether it is on us to connect
         self.rank: Rank = ""
+        self.asked_all = 0  # of `hierarchy`: the number under which it has asked for everything
         self.address = Address("")  # where it is found, if it or somebody else has said so
         self.attempts = 0  # in vain, since it was last open
         self.greeted = False  # the neighbour has greeted back on this connection: it is open

@@ -28,6 +28,7 @@ Happening: TypeAlias = (
     | ev.NeighboursConfigured
     | ev.LinkAdded
     | ev.LinkRemoved
+    | ev.WaySwitched
     | ev.RewiringRequested
     | ev.ClientRedirected
     | ev.SessionDismissed

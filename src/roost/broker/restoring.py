@@ -55,6 +55,8 @@ def restore(
     hops: dict[tuple[str, str], Hop] = {peer.key: peer for peer in peers}
     if "rewiring" in kinds:  # which says who is to be told what
         rewirings.restore(kinds["rewiring"][()])
+    asked = {str(name): number for (name,), number in kinds.get("asked", {}).items()}
+    router.restore_way(kinds.get("way", {}).get(()), asked)  # which says so, too
     for kind in ("adv", "sub"):
         for (id_,), (hop_kind, hop_name, interest, number) in kinds.get(kind, {}).items():
             key = (hop_kind, hop_name)

@@ -13,7 +13,8 @@ and a user may bring another, by deriving from one of them and overriding what i
 
     Flooding (this module)                  subscriptions concern every neighbour
     AdvertisementBased (`advertisements`)   they concern those from whom an overlapping advertisement came
-    Clustered (`hierarchy`)                 they go up only, and events go up to meet them
+    Clustered, Tree (`hierarchy`)           of brokers with ranks: they go up only, and events go up to meet
+                                            them; or they go everywhere. Brokers can change between the two
 
 What differs is said by a few words (`Strategy`), from which the checkers and the oracle know what to expect.
 """
@@ -21,7 +22,7 @@ What differs is said by a few words (`Strategy`), from which the checkers and th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
@@ -38,6 +39,9 @@ Tell = Callable[[Link, Message], None]
 
 # Up to so many advertisements of a client are looked at one by one.
 FEW = 8
+# What routers say to their like: notes in this name, which no module has. Who does not know them passes over
+# them, so that brokers of different versions can be neighbours.
+ROUTER = "/router"
 
 
 class Strategy(Struct, frozen=True):
@@ -52,8 +56,9 @@ class Strategy(Struct, frozen=True):
     tells: Callable[[Rank, Rank], bool] = lambda source, target: True  # noqa: ARG005
     # Neighbours of these ranks are told of the subscriptions that are made here.
     hears: Callable[[Rank], bool] = lambda target: True  # noqa: ARG005
-    # Whether neighbours have ranks.
+    # Whether neighbours have ranks; and which way brokers begin to go, if they can change it (`hierarchy`).
     ranks: bool = False
+    way: str = ""
 
 
 class Handles:
@@ -82,6 +87,7 @@ class Flooding:
     """Subscriptions flood. Advertisements are known where they are made, and needed nowhere."""
 
     strategy: ClassVar[Strategy] = Strategy(advertises=False)
+    way: str = ""  # the one it goes, if there is another
 
     def __init__(
         self,
@@ -146,6 +152,20 @@ class Flooding:
 
     def _unadvertised(self, hop: Hop, entries: Sequence[Entry], cause: str) -> None:
         """Advertisements of one hop are not in the table any more."""
+
+    def objection_to_way(self, way: str) -> str:  # noqa: ARG002
+        """To going another way from now on (see `hierarchy`)."""
+        return "its routing has one way only; expected cluster or tree, of brokers with ranks"
+
+    def switch(self, way: str, cause: str) -> None:
+        """Go another way from now on, if there is nothing against it."""
+
+    def figures(self) -> Mapping[str, Any]:
+        """What operators see of it, besides tables."""
+        return {}
+
+    def noted(self, link: Link, body: bytes, cause: str) -> None:
+        """The router of a neighbour says something to ours."""
 
     # --- events -------------------------------------------------------------------------------------
 
@@ -510,6 +530,12 @@ class Flooding:
         return found
 
     # --- coming back from a store -------------------------------------------------------------------
+
+    def restore_way(self, record: Any, asked: Mapping[str, int]) -> None:
+        """Which way a router went, and who had asked for everything; before entries are."""
+
+    def started(self, cause: str) -> None:
+        """All that the store holds has been restored."""
 
     def restore_entry(self, hop: Hop, id_: str, interest: Interest, announcement: int) -> None:
         """An entry that the store holds; nobody is told."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from roost.blame import blaming
 from roost.broker.advertisements import AdvertisementBased
-from roost.broker.hierarchy import Clustered
+from roost.broker.hierarchy import Clustered, Tree
 from roost.broker.router import Flooding
 from roost.errors import UserError
 
@@ -18,6 +18,7 @@ ROUTERS: Mapping[str, type[Flooding]] = {
     "advertisement": AdvertisementBased,
     "cluster": Clustered,
     "flooding": Flooding,
+    "tree": Tree,
 }
 
 

@@ -1,4 +1,4 @@
-"""`roost rewire`, `place`, `join` and `leave`: links and brokers of a federation that runs."""
+"""`roost rewire`, `routing`, `place`, `join` and `leave`: links and brokers of a federation that runs."""
 
 from __future__ import annotations
 
@@ -27,6 +27,17 @@ Examples:
   roost rewire B0 B2
   roost rewire B0 B2 --state ./somewhere
   roost rewire B0 B2 --admin http://10.0.0.1:7412 --admin http://10.0.0.2:7412
+"""
+ROUTING_EXAMPLES = """\b
+In a hierarchy (`roost up cluster:2x3`) subscriptions go up and events go up to meet them, as in a cluster; or
+subscriptions go everywhere and events where somebody wants them, as in a tree. Brokers change from one to the
+other under traffic: nothing is lost, doubled or reordered. Without WAY it says which way each goes.
+
+\b
+Examples:
+  roost routing
+  roost routing tree
+  roost routing cluster --state ./somewhere
 """
 PLACE_EXAMPLES = """\b
 To be run where the new broker will be: it takes the time to every broker. The nearest that has fewer
@@ -69,6 +80,7 @@ FanoutOption = Annotated[
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command("rewire", epilog=REWIRE_EXAMPLES)(rewire)
+    app.command("routing", epilog=ROUTING_EXAMPLES)(routing)
     app.command("place", epilog=PLACE_EXAMPLES)(place)
     app.command("join", epilog=JOIN_EXAMPLES)(join)
     app.command("leave", epilog=LEAVE_EXAMPLES)(leave)
@@ -104,6 +116,29 @@ def between(fleet: Fleet, mover: str, anchor: str) -> tuple[str, Target]:
         f"{mover} and {anchor} have no neighbour in common{unknown}; expected two that have, as"
         " `roost status` shows"
     )
+
+
+@about_fleet
+def routing(
+    fleet: Fleet,
+    way: Annotated[str, typer.Argument(metavar="[WAY]", help="tree or cluster.")] = "",
+    json_: JsonOption = False,
+) -> None:
+    """Say which way events and subscriptions go in a hierarchy, or have all brokers go another."""
+    from roost.runtime.growing import switch
+
+    if way:
+        switch([target.url for target in fleet.targets], way, fleet.access)
+    ways = {}
+    for sight in look(fleet):
+        if sight.status is None:
+            raise UserError(f"{sight.name}: {sight.problem}")
+        ways[sight.name] = str(sight.status["routing"])
+    if json_:
+        print_json({"routing": ways})
+        return
+    for name, goes in ways.items():
+        typer.echo(f"{name}: {goes}")
 
 
 @about_fleet

@@ -54,7 +54,7 @@ from roost.errors import UserError
 from roost.language.literals import abbreviate
 from roost.runtime.config import address_of
 from roost.runtime.http_face import HttpFace, check_free
-from roost.runtime.link_pages import AddRequest, LinkPages, MoveRequest, RemoveRequest
+from roost.runtime.link_pages import AddRequest, LinkPages, MoveRequest, RemoveRequest, WayRequest
 from roost.runtime.metrics import CONTENT_TYPE, Figures, metrics_text
 from roost.runtime.optimisers import DECISIONS_KEPT, decided_dict
 from roost.runtime.security import Users
@@ -289,7 +289,9 @@ class Admin:
         if what == "move":
             example = '{"mover": "B0", "anchor": "B2"}'
             return _json(pages.move(await _body(request, MoveRequest, example), who))
-        raise HTTPException(404, "expected /links/add, /links/remove or /links/move")
+        if what == "way":
+            return _json(pages.way(await _body(request, WayRequest, '{"way": "tree"}'), who))
+        raise HTTPException(404, "expected /links/add, /links/remove, /links/move or /links/way")
 
     async def _decisions(self, request: Request) -> Response:
         kept = self._broker.optimisers.decisions

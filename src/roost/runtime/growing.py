@@ -12,7 +12,7 @@ session waits for its client where it is.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -126,6 +126,24 @@ def move(url: str, mover: str, anchor: str, access: Access = NO_ACCESS) -> None:
         return asked.get("objection") or f"{mover} is still a neighbour"
 
     wait(left, f"{mover} has not become a neighbour of {anchor}")
+
+
+def switch(urls: Sequence[str], way: str, access: Access = NO_ACCESS) -> None:
+    """Have brokers of a hierarchy go another way; return when they do, and know what they have to for that.
+
+    Each can change by itself: one that does not answer holds up nothing but this command.
+    """
+    for url in urls:
+        ask(url, "/links/way", {"way": way}, access)
+
+    def left() -> str:
+        for url in urls:
+            status = ask(url, "/status", access=access)
+            if status["routing"] != way or (way == "tree" and not status["complete"]):
+                return f"{status['broker']} has not been told everything yet"
+        return ""
+
+    wait(left, f"not all brokers go the way of the {way}")
 
 
 def clients_left(url: str, to: str, access: Access) -> str:

@@ -4,6 +4,8 @@
                                                                         address it dials us
     POST /links/remove   {"broker": "B7"}                               no longer; nothing may wait for it
     POST /links/move     {"mover": "B0", "anchor": "B2"}                R = <here, B0, B2>; see `rewiring`
+    POST /links/way      {"way": "tree"}                                which way it goes in a hierarchy, or
+                                                                        "cluster"; see `hierarchy`
 
 What is said here is kept in the store, and holds over restarts (`NeighboursConfigured`).
 """
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 from starlette.exceptions import HTTPException
 
-from roost.broker.events import LinkAdded, LinkRemoved, RewiringRequested
+from roost.broker.events import LinkAdded, LinkRemoved, RewiringRequested, WaySwitched
 from roost.broker.names import Address, Rank
 from roost.broker.routers import router_of
 from roost.runtime.config import address_of
@@ -38,6 +40,10 @@ class RemoveRequest(Struct, frozen=True, forbid_unknown_fields=True):
 class MoveRequest(Struct, frozen=True, forbid_unknown_fields=True):
     mover: Name
     anchor: Name
+
+
+class WayRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    way: Name
 
 
 class LinkPages:
@@ -84,3 +90,12 @@ class LinkPages:
         server.shell.handle(event)
         server.log.info("link to be moved", about=wanted.mover, to=wanted.anchor, by=who)
         return {"broker": server.name, "mover": wanted.mover, "anchor": wanted.anchor}
+
+    def way(self, wanted: WayRequest, who: str) -> dict[str, Any]:
+        server = self._server
+        objection = server.shell.broker.router.objection_to_way(wanted.way)
+        if objection:
+            raise HTTPException(409, f"{server.name}: {objection}")
+        server.shell.handle(WaySwitched(wanted.way, f"{who} asks for it"))
+        server.log.info("way switched", about=server.name, to=wanted.way, by=who)
+        return {"broker": server.name, "way": wanted.way}

@@ -283,8 +283,15 @@ class Expected:
         covering = self._world.settings.advertisement_covering
         return uncovered(candidates) if covering else candidates
 
+    def _has_asked(self, teller: str, hearer: str) -> bool:
+        """Whether it is told everything by the one above it, as it goes the way of the tree."""
+        life = self._world.hosts[hearer].life
+        is_below = self._world.overlay.rank(teller, hearer) == "sub"
+        return is_below and life is not None and life.broker.router.way == "tree"
+
     def _told_subscriptions(self, teller: str, hearer: str) -> list[Identified]:
-        if not self._strategy.hears(self._world.overlay.rank(teller, hearer)):
+        rank = self._world.overlay.rank
+        if not (self._has_asked(teller, hearer) or self._strategy.hears(rank(teller, hearer))):
             return []
         candidates = self._candidates("subscriptions", self._subscriptions, teller, hearer)
         if self._strategy.advertises:
@@ -307,11 +314,12 @@ class Expected:
         here = [] if life is None else getattr(life.broker.router, kind).values()
         local = [(entry.id, entry.interest) for entry in here if not entry.hop.is_link]
         rank, tells = self._world.overlay.rank, self._strategy.tells
+        tells_all = self._has_asked(teller, hearer)
         heard = (
             told[neighbour, teller]
             for neighbour in self._world.overlay.neighbours(teller)
             if self._passes(neighbour, teller, hearer)
-            and tells(rank(teller, neighbour), rank(teller, hearer))
+            and (tells_all or tells(rank(teller, neighbour), rank(teller, hearer)))
         )
         return [*local, *(identified for part in heard for identified in part)]
 

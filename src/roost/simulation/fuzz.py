@@ -20,18 +20,21 @@ what passes through them (`overlay.organising`), in federations of up to 63 of t
 In the profile *balancing* brokers balance load all the time (see `roost.balancing`), with the same faults as
 in *all*, in clusters of edge-brokers or in any other shape; some are asked to be emptied.
 
-In the profile *clusters* brokers form a hierarchy with a mesh at the top (see `broker.hierarchy`), with the
-churn and the faults of *all*, or of *edges* in every other scenario.
+In the profile *clusters* brokers form a hierarchy with a mesh at the top (see `broker.hierarchy`), and change
+between the ways of the tree and of the cluster, with the churn and the faults of *all*, or of *edges* in
+every other scenario.
 
 A scenario is a workload like any other: `Scenario.text` is the file from which it runs in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import random
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from roost.broker.hierarchy import WAYS
 from roost.broker.story import Storybook
 from roost.language import Advertisement, Filter, Operator, Predicate, Subscription
 from roost.overlay.hierarchies import Hierarchy, random_hierarchy
@@ -106,8 +109,11 @@ class Scenario(Script):
         self._whole_at = 0.0  # when the overlay is, or was last, joined again
         self._away_until: dict[str, float] = {}  # clients that vanish while they move
         self._build()
+        first = tuple(self._brokers)
         for _ in range(self.random.randint(1, 3)):
             self._phase()
+        if self.profile == CLUSTERS:
+            self._switch_ways([name for name in self._brokers if name in first])
         self.until = self._now + SETTLE_S
         self.statements = self._finished(*self._faults())
 
@@ -225,6 +231,16 @@ class Scenario(Script):
         for at, action in sorted(plan, key=lambda item: item[0]):
             action(at)
         self._now += length_s + r.choice([0.0, SETTLE_S])
+
+    def _switch_ways(self, brokers: Sequence[str]) -> None:
+        """Brokers change between tree and cluster: one by one, or all within a second; some change back."""
+        r = random.Random(f"{self.seed}/{self.profile}/ways")
+        for _ in range(r.choice([0, 1, 1, 2, 4])):
+            at, way = r.uniform(1.0, self._now), r.choice(WAYS)
+            some = brokers if r.random() < 0.5 else r.sample(brokers, r.randint(1, len(brokers)))
+            for broker in some:
+                when = round(at + r.choice([0.0, 0.01, 0.3, 1.0]) * r.random(), 3)
+                self._say(st.SwitchBroker(at=when, broker=broker, way=way))
 
     def _rush(self, at: float) -> None:
         """Somebody subscribes when not everybody has noticed yet what is lost, and events go on."""

@@ -74,7 +74,8 @@ def settings_of(seed: int, profile: str, draws: random.Random) -> Settings:
     if profile == CLUSTERS:
         # The optimisers of clients know trees only.
         found = _settings_of_edges(settings, draws) if is_edgy(seed, profile) else settings
-        return msgspec.structs.replace(found, routing="cluster", optimiser="none")
+        routing = random.Random(f"{seed}/{profile}/routing").choice(["cluster", "cluster", "tree"])
+        return msgspec.structs.replace(found, routing=routing, optimiser="none")
     return _settings_of_edges(settings, draws) if profile == EDGES else settings
 
 

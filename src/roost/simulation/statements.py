@@ -79,6 +79,13 @@ class AskBroker(Statement, frozen=True):
     arguments: str | None = None
 
 
+class SwitchBroker(Statement, frozen=True):
+    """`9.0 broker switch B3 tree`: which way it goes from now on, in a hierarchy; or `cluster`."""
+
+    broker: str
+    way: str
+
+
 class AddLink(Statement, frozen=True):
     """`1.0 link add B0 B1 5`: neighbours from now on; the latency in ms, one way, is optional."""
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from roost.broker.hierarchy import WAYS
 from roost.language import parse_advertisement, parse_event, parse_subscription
 from roost.language.literals import QUOTED, read_string, write_string
 from roost.language.values import STRING_LENGTH_MAX
@@ -112,6 +113,7 @@ _ARGUMENTS: Mapping[str, Argument] = {
         lambda word: ("lose", "keep").index(word) == 1,
         lambda keep: "keep" if keep else "lose",
     ),
+    "cluster|tree": _word("cluster or tree", WAYS.__contains__),
     "MODULE": _BARE,
     "MACHINE": Argument("package.module:Class, and KEY=VALUE", str.strip, to_the_end=True),
     "ORDER": Argument("off, observing or acting, and KEY=VALUE", str.strip, to_the_end=True),
@@ -141,6 +143,7 @@ _USAGE: Mapping[type[Statement], str] = {
     say.FillStore: "broker fill BROKER",
     say.FreeStore: "broker free BROKER",
     say.AskBroker: "broker ask BROKER NAME [ARGUMENTS]",
+    say.SwitchBroker: "broker switch BROKER cluster|tree",
     say.AddLink: "link add BROKER BROKER [LATENCY]",
     say.AddPeerLink: "link peer BROKER BROKER [LATENCY]",
     say.RemoveLink: "link remove BROKER BROKER",

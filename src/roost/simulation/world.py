@@ -229,6 +229,9 @@ class World:
         self.overlay.add_link(anchor, mover, self.latencies.between(anchor, mover, None))
         self.settling.set_connected()
 
+    def _switch_broker(self, s: st.SwitchBroker) -> None:
+        self.hosts[s.broker].notice(ev.WaySwitched(s.way, f"line {s.line}: broker switch"))
+
     def _use_bars(self, s: st.UseBars) -> None:
         self.market = BarMarket(s.path)
 
@@ -581,6 +584,7 @@ DO: dict[type[st.Statement], Any] = {
     st.AddBroker: World._add_broker,
     st.RemoveBroker: World._remove_broker,
     st.AskBroker: lambda world, s: world.hosts[s.broker].ask(s),
+    st.SwitchBroker: World._switch_broker,
     st.AddLink: World._add_link,
     st.AddPeerLink: World._add_link,
     st.RemoveLink: World._remove_link,
