@@ -10,8 +10,11 @@ import pytest
 import roost
 from roost.errors import UserError
 from roost.overlay.hierarchies import parse_hierarchy
+from roost.runtime.admin_client import AdminError
 from roost.runtime.config import read_config
 from roost.runtime.federation import CLUSTER, Federation, end, start
+from roost.runtime.growing import switch
+from tests.cli.support import make_roost
 
 EVENTS = 200
 
@@ -52,6 +55,50 @@ def test_peers_form_a_mesh_and_everything_arrives_once(tmp_path: Path) -> None:
     try:
         assert len(federation.links) == 6
         assert asyncio.run(published_and_got(federation)) == [list(range(EVENTS))] * 3
+    finally:
+        end(state)
+
+
+async def published_while_it_changes(federation: Federation, ways: list[str]) -> None:
+    """Events from one end to the other, and back, while all brokers change their way again and again."""
+    there, here = (f"roost://{federation.members[i].address}" for i in (3, 5))
+    urls = [member.admin_url for member in federation.members]
+    async with roost.connect(there) as one, roost.connect(here) as other:
+        subscriptions = [one.subscribe("n >= 0"), other.subscribe("n >= 0")]
+        for subscription in subscriptions:
+            await subscription.ready()
+        number = 0
+        for way in ways:
+            changing = asyncio.create_task(asyncio.to_thread(switch, urls, way))
+            while not changing.done() or number % EVENTS:
+                await (one, other)[number % 2].publish({"n": number, "from": number % 2})
+                number += 1
+            await changing
+        for subscription in subscriptions:
+            got = [await subscription.get() for _ in range(number)]
+            for source in range(2):
+                own = [event["n"] for event in got if event["from"] == source]
+                assert own == list(range(source, number, 2))
+
+
+def test_live_brokers_change_from_cluster_to_tree_and_back_under_traffic(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hierarchy = parse_hierarchy("cluster:3x1")
+    state = tmp_path / "state"
+    federation = start(
+        state,
+        hierarchy.brokers,
+        [(link.a, link.b) for link in hierarchy.links],
+        peers=[(link.a, link.b) for link in hierarchy.peers],
+        routing=CLUSTER,
+    )
+    try:
+        asyncio.run(published_while_it_changes(federation, ["tree", "cluster", "tree"]))
+        ran = make_roost(capsys, monkeypatch)("routing", "cluster", "--state", state, "--json")
+        assert set(ran.json["routing"].values()) == {"cluster"}
+        with pytest.raises(AdminError, match="expected one of cluster, tree"):
+            switch([federation.members[0].admin_url], "star")
     finally:
         end(state)
 

@@ -103,6 +103,8 @@ class Author:
                 write(lambda at: fill(side[-1], at=at))
                 arguments = draw(st.sampled_from([None, "a=1", "within_s=60 to=B2"]))
                 write(lambda at: say.AskBroker(side[0], "drain", arguments, at=at))
+                way = draw(st.sampled_from(["cluster", "tree"]))
+                write(lambda at: say.SwitchBroker(side[0], way, at=at))
                 write(lambda at: say.Partition(tuple(side), at=at))
             case "add link":
                 self.add_link()

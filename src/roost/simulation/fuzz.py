@@ -29,8 +29,7 @@ A scenario is a workload like any other: `Scenario.text` is the file from which 
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -109,11 +108,8 @@ class Scenario(Script):
         self._whole_at = 0.0  # when the overlay is, or was last, joined again
         self._away_until: dict[str, float] = {}  # clients that vanish while they move
         self._build()
-        first = tuple(self._brokers)
         for _ in range(self.random.randint(1, 3)):
             self._phase()
-        if self.profile == CLUSTERS:
-            self._switch_ways([name for name in self._brokers if name in first])
         self.until = self._now + SETTLE_S
         self.statements = self._finished(*self._faults())
 
@@ -199,6 +195,8 @@ class Scenario(Script):
             plan += [(self._soon(PHASE_S), self._move) for _ in range(rewirings // 2)]
         elif self.profile == OVERLAY:
             plan += [(self._soon(PHASE_S), self._move) for _ in range(int(MOVES_PER_S))]
+        elif self.profile == CLUSTERS:
+            plan += [(self._soon(PHASE_S), self._switch) for _ in range(r.choice([0, 1, 3]))]
         # In the order of time, so that each sees what there is by then.
         for at, action in sorted(plan, key=lambda item: item[0]):
             action(at)
@@ -228,19 +226,26 @@ class Scenario(Script):
             self._permit,
         ]
         plan += [(self._soon(length_s), r.choice(actions)) for _ in range(r.randint(4, 14))]
+        if self.profile == CLUSTERS:
+            plan += [(self._soon(length_s), self._switch) for _ in range(r.choice([0, 1, 3]))]
         for at, action in sorted(plan, key=lambda item: item[0]):
             action(at)
         self._now += length_s + r.choice([0.0, SETTLE_S])
 
-    def _switch_ways(self, brokers: Sequence[str]) -> None:
-        """Brokers change between tree and cluster: one by one, or all within a second; some change back."""
-        r = random.Random(f"{self.seed}/{self.profile}/ways")
-        for _ in range(r.choice([0, 1, 1, 2, 4])):
-            at, way = r.uniform(1.0, self._now), r.choice(WAYS)
-            some = brokers if r.random() < 0.5 else r.sample(brokers, r.randint(1, len(brokers)))
-            for broker in some:
-                when = round(at + r.choice([0.0, 0.01, 0.3, 1.0]) * r.random(), 3)
-                self._say(st.SwitchBroker(at=when, broker=broker, way=way))
+    def _switch(self, at: float) -> None:
+        """Some brokers, or all, go another way, while events pass and some links are slow."""
+        r = self.random
+        way = r.choice(WAYS)
+        everybody = r.random() < 0.4
+        for broker in self._brokers:
+            if everybody or r.random() < 0.5:
+                self._say(st.SwitchBroker(at=at, broker=broker, way=way))
+        if at > self._whole_at:
+            for a, b in r.sample(self._links, min(2, len(self._links))):
+                extra_ms = r.choice([100.0, 300.0, 1000.0])
+                self._say(st.DelayLink(at=at, a=a, b=b, extra_ms=extra_ms, duration_s=1.5))
+        for _ in range(BURST):
+            self._publish(round(at + r.random() * r.choice([0.05, 1.5]), 3))
 
     def _rush(self, at: float) -> None:
         """Somebody subscribes when not everybody has noticed yet what is lost, and events go on."""
