@@ -377,6 +377,11 @@ class Modules:
         """The last sample."""
         return self._at.load
 
+    @property
+    def reserved(self) -> Sequence[str]:
+        """The classes that only modules may publish."""
+        return sorted(self._reserved)
+
     def reserves(self, event: Event) -> bool:
         return bool(self._reserved) and event.attributes.get(CLASS) in self._reserved
 

@@ -39,7 +39,7 @@ from roost.matching.demand import demand_of
 from roost.matching.kernels import grid_search, search
 from roost.matching.kernels.jit import direct
 from roost.matching.store import Store
-from roost.matching.vocabulary import Attribute
+from roost.matching.vocabulary import Attribute, Watcher
 
 _EXACT_MIN = -EXACT_INT
 _MANY_ATTRIBUTES = 24
@@ -56,6 +56,16 @@ class _Odd(NamedTuple):
 
     id: int
     check: Filter | None
+
+
+class Reading(NamedTuple):
+    """How the index reads an event, for kernels that make one from something else than an `Event`."""
+
+    words: list[str]  # attributes of which only words are asked, in their order
+    bounds: dict[str, int]  # those with bounds, and their slots
+    others: list[Attribute]  # those of which anything else is asked
+    many: bool  # words are taken in the order of the event, not in theirs
+    event: Ids  # where it goes: tokens, and from `search.NUMBERS` on numbers by slot
 
 
 class Index:
@@ -222,6 +232,36 @@ class Index:
             out, start = self._renew_out(), 0
         end = self._used = self._match_one(self._frame, n, start)
         return self._resolved(out[start:end], event) if self._odd else out[start:end]
+
+    # --- for kernels ----------------------------------------------------------------------------------
+
+    @property
+    def revision(self) -> int:
+        """Another number when what `reading` and `frame` have said is no longer so."""
+        return self._store.revision
+
+    @property
+    def answers_max(self) -> int:
+        """How many answers a match may have, with the room that it needs behind them."""
+        return self._out_size
+
+    def watch(self, watcher: Watcher) -> None:
+        """See `Store.watch`."""
+        self._store.watch(watcher)
+
+    def reading(self) -> Reading:
+        if self._revision != self._store.revision:
+            self._refresh()
+        return Reading(
+            list(self._words_of), dict(self._bounds_of.values()), self._others, self._many, self._event
+        )
+
+    def frame(self, answers: Ids) -> Ids:
+        """What `search.match_one` takes: an event of `reading` is matched into `answers`, from 0 on.
+
+        An answer below zero is a key of the index's own, which only `match` can tell the meaning of.
+        """
+        return search.frame_of(self._store.cells, self._store.directory, self._event, answers)
 
     def _narrowed(self, event: Event) -> tuple[list[_Words], list[_Bounds]]:
         """What of `_words` and `_bounds` the event has."""
