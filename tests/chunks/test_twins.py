@@ -1,4 +1,4 @@
-"""Chunks end where `handle` does: the same bytes, the same commands, the same state, however streams are cut."""
+"""Chunks end where `handle` does: the same bytes, commands and state, however streams are cut."""
 
 from __future__ import annotations
 
@@ -23,7 +23,25 @@ from roost.wire import encode
 from tests.chunks.twin import Twins
 
 WORDS = ("A", "B", "C", "DD", "É", "日本語のことば", "longer-than-eight", "", "😀", "a" * 40)
-NUMBERS = (0, 1, -1, 7, 31, -32, -33, 127, 128, 255, 256, 65_535, 65_536, -129, 2**31, 2**32, -(2**31) - 1)
+NUMBERS = (
+    0,
+    1,
+    -1,
+    7,
+    31,
+    -32,
+    -33,
+    127,
+    128,
+    255,
+    256,
+    65_535,
+    65_536,
+    -129,
+    2**31,
+    2**32,
+    -(2**31) - 1,
+)
 LARGE = (2**53, 2**53 + 1, -(2**53) - 1, 2**62, -(2**63), 2**63 - 1)
 FLOATS = (0.0, -0.0, 0.5, 1e300, float("inf"), float("-inf"), float("nan"), 33.25)
 PUBLISHER, OTHER_PUBLISHER, NEIGHBOUR = 1, 2, 3
@@ -92,7 +110,19 @@ def attributes(r: random.Random) -> dict[str, object]:
     if r.random() < 0.9:
         found["low"] = r.uniform(0, 90)
     for _ in range(r.choice((0, 0, 1, 3, 14))):
-        name = r.choice(["volume", "flag", "größe", "x", "weird", "low", "symbol", "名" * 20, f"n{r.randrange(30)}"])
+        name = r.choice(
+            [
+                "volume",
+                "flag",
+                "größe",
+                "x",
+                "weird",
+                "low",
+                "symbol",
+                "名" * 20,
+                f"n{r.randrange(30)}",
+            ]
+        )
         found[name] = value(r)
     names = list(found)
     r.shuffle(names)
@@ -131,7 +161,9 @@ def other_spelling(r: random.Random, who: str, number: int, frame: int) -> bytes
     elif how == 1:  # a time that is a whole number
         own = msgpack.encode([*items[:6], 7, 1])
     elif how == 2:  # a number that takes more bytes than it needs
-        own = own.replace(b"\xa3low\xcb", b"\xa1x\xd3" + (5).to_bytes(8, "big") + b"\xa3low\xcb").replace(b"\x83", b"\x84", 1)
+        own = own.replace(
+            b"\xa3low\xcb", b"\xa1x\xd3" + (5).to_bytes(8, "big") + b"\xa3low\xcb"
+        ).replace(b"\x83", b"\x84", 1)
     elif how == 3:  # of the reserved class
         own = msgpack.encode([*items[:7], 0])
     elif how == 4:  # that says that it is traced
@@ -151,7 +183,11 @@ class Play:
         self.mild = seed % 3 == 0
         config = {"ack_delay_s": self.r.choice((0.0, 1.0)), "ack_every": self.r.choice((1, 7, 64))}
         if seed % 5 == 4:
-            config |= {"session_outbox_max": 40, "session_outbox_policy": "drop", "link_outbox_max": 60}
+            config |= {
+                "session_outbox_max": 40,
+                "session_outbox_policy": "drop",
+                "link_outbox_max": 60,
+            }
         if seed % 7 == 6:
             config |= {"routing": "flooding"}
         self.twins = twins = Twins(**config)  # type: ignore[arg-type]
@@ -243,7 +279,11 @@ class Play:
             control = peer.channel.control.sent if peer is not None else 0
             sent = twins.sent[subscriber]
             twins.attach(
-                subscriber, f"s{subscriber}", resume=resume, control_received=control, data_received=data
+                subscriber,
+                f"s{subscriber}",
+                resume=resume,
+                control_received=control,
+                data_received=data,
             )
             if resume:
                 twins.sent[subscriber] = sent

@@ -1,8 +1,8 @@
 """Two brokers to which the same happens: one handles everything, the other takes what it can in chunks.
 
-After each step they must have said the same bytes on each connection, asked the same of their drivers besides,
-and be in the same state. Where a stream is cut is up to the test; the first is given the frames that the
-second took together, or handled together, in one event each.
+After each step they must have said the same bytes on each connection, asked the same of their drivers
+besides, and be in the same state. Where a stream is cut is up to the test; the first is given the frames that
+the second took together, or handled together, in one event each.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import Any
 from roost.broker.commands import Command, Deliver, Send, SendRun
 from roost.broker.config import BrokerConfig
 from roost.broker.core import Broker
-from roost.broker.events import ConnectionAccepted, LinkAdded, LinkOpened, Received, Started
+from roost.broker.events import ConnectionAccepted, LinkAdded, Received, Started
 from roost.broker.machine import Happening
 from roost.broker.messages import (
-    CONTROL,
     PROTOCOL_VERSION,
     Answer,
     Attach,
@@ -25,7 +24,6 @@ from roost.broker.messages import (
     LinkHello,
     Message,
     Parcel,
-    Publication,
     priority_of,
 )
 from roost.broker.module import Module
@@ -125,7 +123,7 @@ class Twins:
                     self.slow.handle(Received(connection, parcels), self.now), taken.commands
                 )
             else:
-                assert not taken.commands and taken.at == start
+                assert (taken.commands, taken.at) == ([], start)
             return taken
 
         def handle(piece: bytes) -> bool:
@@ -215,6 +213,3 @@ def outboxes_of(broker: Broker) -> Any:
         name: [encode(frame) for lane in peer.channel.lanes for frame in lane.outbox]
         for name, peer in peers_of(broker).items()
     }
-
-
-__all__ = ["CONTROL", "LinkOpened", "Publication", "Twins"]

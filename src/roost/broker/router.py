@@ -226,7 +226,7 @@ class Flooding:
 
     @property
     def routes_plainly(self) -> bool:
-        """Whether an event goes to whoever wants it, except back, if its client has advertised it or need not.
+        """Whether an event goes to whoever wants it, except back, if its client offers it, or need not.
 
         A router of one's own may say otherwise.
         """

@@ -1,1 +1,1 @@
-"""The hot path: publications that came in one read, taken together, from bytes to bytes. See docs/CHUNKS.md."""
+"""The hot path: publications that came in one read, from bytes to bytes. See docs/CHUNKS.md."""

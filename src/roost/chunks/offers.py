@@ -1,7 +1,7 @@
 """What a client may publish, for the kernels: its advertisements as lists of comparisons (`broker.demands`).
 
-As the broker itself does, a few advertisements are looked at one by one. Clients with many, or with one that is
-no matter of comparing attributes with constants, publish through the machine.
+As in the broker itself, a few advertisements are looked at one by one. Clients with many, or with one that
+is no matter of comparing attributes with constants, publish through the machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A stream of bytes, cut anywhere, to chunks of publications; what is none of them goes the usual way, in order.
+"""A stream of bytes, cut anywhere, to chunks of publications; the rest goes the usual way, in order.
 
-A frame that comes in pieces is put together once: what is kept of it stands in front of the next piece only if
-that is no shorter. So each byte is copied a fixed number of times, however the stream is cut.
+A frame that comes in pieces is put together once: what is kept of it stands in front of the next piece only
+if that is no shorter. So each byte is copied a fixed number of times, however the stream is cut.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Take = Callable[[bytes, int], Taken]
 def read(decoder: StreamDecoder, data: bytes, take: Take, handle: Callable[[bytes], bool]) -> bytes:
     """Have all publications of a piece taken, and whole frames of anything else handled; what is left.
 
-    The rest is for `decoder`, all of it: the beginning of a frame, or what can't be taken. `take` is given bytes
+    That is for `decoder`, all of it: the beginning of a frame, or what can't be taken. `take` is given bytes
     and where to begin; `handle` is given a frame, and says whether chunks may go on.
     """
     kept = decoder.kept_bytes

@@ -2,7 +2,7 @@
 
     subscriptions   the router says which handle has come, gone, or come to be another hop's
     values          the matcher says which set of values has got a token, or lost it
-    attributes      read anew when the matcher reads events in another way, which is as rare as a new attribute
+    attributes      read anew when the matcher reads events in another way: as rare as a new attribute is
     strings         of attributes of which prefixes, suffixes or ranges are asked: the matcher is asked once a
                     string, and the answer kept until such a thing is asked or no longer asked
     publishers      numbered as they come

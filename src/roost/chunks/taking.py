@@ -1,9 +1,9 @@
 """`take`: the publications that came in one read, in two passes (docs/CHUNKS.md).
 
-The first pass says what the frames are and where their events go, and changes nothing. Then it is seen whether
-every peer that they go to is as peers mostly are: there, reading, with room for all of it. Only then are
-numbers given, the bytes written, and each peer's put into its outbox as one run. Whatever is not that simple is
-left to `Broker.handle`; the two ways end in the same state.
+The first pass says what the frames are and where their events go, and changes nothing. Then it is seen
+whether every peer that they go to is as peers mostly are: there, reading, with room for all of it. Only then
+are numbers given, the bytes written, and each peer's put into its outbox as one run. Whatever is not that
+simple is left to `Broker.handle`; the two ways end in the same state.
 """
 
 from __future__ import annotations
@@ -53,6 +53,11 @@ class Taken(NamedTuple):
     left: Left
 
 
+def can_take(broker: Broker) -> bool:
+    """Whether anything of what comes to a broker can be taken in chunks."""
+    return broker.router.routes_plainly and not broker.config.durable
+
+
 class Chunks:
     """The hot path of one broker."""
 
@@ -66,7 +71,6 @@ class Chunks:
         self._offers = Offers(self._tables)
         broker.router.watch(self._tables, self._offers)
         self._advertises = broker.router.strategy.advertises
-        self.possible = broker.router.routes_plainly and not broker.config.durable
         frame = self._tables.frame
         self._frame, self._view = frame.words, frame.view
         for place, number in (
@@ -107,7 +111,7 @@ class Chunks:
             why = self._read(self._frame, array, start, end)
             count = view[at.EVENT_COUNT]
             if count:
-                if not self._pass_on(peer, array):
+                if not self._pass_on(array):
                     left = Left.ALL
                     break
                 lane.received = view[at.NUMBER]
@@ -127,7 +131,7 @@ class Chunks:
 
     def _begin(self, peer: Link | Session) -> bool:
         """Whether anything of it can be taken."""
-        if not self.possible or not self._exchange.is_plain or self._hosted.store_is_full:
+        if not self._exchange.is_plain or self._hosted.store_is_full:
             return False
         offer: Offer | None = ANYTHING
         only = -1
@@ -165,7 +169,7 @@ class Chunks:
         except UnicodeDecodeError:
             return False
 
-    def _pass_on(self, source: Link | Session, array: NDArray[np.uint8]) -> bool:
+    def _pass_on(self, array: NDArray[np.uint8]) -> bool:
         """Send what was read where it goes, if all of that is as simple as it mostly is."""
         tables, view, exchange = self._tables, self._view, self._exchange
         published = tables.published()
@@ -173,7 +177,7 @@ class Chunks:
             return False
         rows, touched, hops = tables.hop_view, tables.touched_hops, tables.hops
         total = 0
-        targets = []
+        links, sessions = [], []
         for i in range(view[at.HOP_COUNT]):
             number = touched[i]
             row = number * at.HOP
@@ -188,13 +192,13 @@ class Chunks:
                 return False
             rows[row + at.H_SENT], rows[row + at.H_AT] = lane.sent, total
             size = rows[row + at.H_BYTES]
-            targets.append((hop, lane, last, total, total + size))
+            (links if hop.is_link else sessions).append((hop, lane, last, total, total + size))
             total += size
         if total > len(self._out):
             self._set_out(total)
         self._write(self._frame, array)
         commands, out = self._work.commands, self._out
-        for hop, lane, last, first_byte, end in targets:
+        for hop, lane, last, first_byte, end in (*links, *sessions):
             run = Run(lane.sent + 1, last, bytes(out[first_byte:end]), frames_of)
             lane.push_run(run)
             assert hop.connection is not None

@@ -253,7 +253,11 @@ class Index:
         if self._revision != self._store.revision:
             self._refresh()
         return Reading(
-            list(self._words_of), dict(self._bounds_of.values()), self._others, self._many, self._event
+            list(self._words_of),
+            dict(self._bounds_of.values()),
+            self._others,
+            self._many,
+            self._event,
         )
 
     def frame(self, answers: Ids) -> Ids:

@@ -23,8 +23,11 @@ from roost.broker.messages import (
     Publication,
     Subscribe,
 )
+from roost.chunks.taking import Chunks
 from roost.language import Event, parse_advertisement, parse_subscription
 from roost.matching.compiling import compiling_told
+from roost.wire import encode
+from roost.wire.limits import DEFAULT_LIMITS
 
 # How often somebody who looks on is told how far it is.
 TELL_EVERY_S = 0.2
@@ -71,6 +74,7 @@ def warm_up(say: Callable[[str], None] = lambda _: None, *, is_watched: bool = F
 
 def _do_a_little() -> None:
     broker = Broker(BrokerConfig(broker="nobody", incarnation="none"))
+    chunks = Chunks(broker, DEFAULT_LIMITS)
     broker.handle(Started(), 0.0)
     broker.handle(LinkAdded("nowhere", dial=False), 0.0)
     broker.handle(ConnectionAccepted(1), 0.0)
@@ -84,3 +88,5 @@ def _do_a_little() -> None:
         Frame(DATA, 1, Publication("client", 1, Event({"class": "A", "x": 9}))),
     )
     broker.handle(Received(1, parcels), 0.0)
+    again = Frame(DATA, 2, Publication("client", 2, Event({"class": "A", "x": 9})))
+    chunks.take(1, encode(again), 0, 0.0)

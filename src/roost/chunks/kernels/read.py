@@ -1,9 +1,9 @@
-"""The first pass: what the frames of a chunk are, and where their events go. It changes nothing of the machine.
+"""The first pass: what the frames of a chunk are, and where their events go. Nothing of the machine changes.
 
-Frames are read one after the other, until one is not a publication as most are: whole, in the usual spelling,
-within the limits, the next of its channel, in the order of its publisher, offered by the client that sent it,
-with values that the tables can say the tokens of. That one is for the machine, which says what is wrong with
-it, if anything is.
+Frames are read one after the other, until one is not a publication as most are: whole, in the usual
+spelling, within the limits, the next of its channel, in the order of its publisher, offered by the client
+that sent it, with values that the tables can say the tokens of. That one is for the machine, which says what
+is wrong with it, if anything is.
 
 An event becomes tokens and numbers in the order in which the matcher itself would read them, so what matches
 comes in the same order, too. `roost.chunks.plain` says the same in plain Python.
@@ -21,7 +21,6 @@ from roost.chunks.kernels.layout import (
     ASKS_PUBLISHER,
     ASKS_WORD,
     AT,
-    AT_LEAST,
     AT_MOST,
     ATTRIBUTE,
     ATTRIBUTES,
@@ -133,8 +132,8 @@ from roost.chunks.kernels.layout import (
     WORD_ORDER,
     WORDS,
 )
-from roost.chunks.kernels.tables import LENGTH as KEY_LENGTH
 from roost.chunks.kernels.tables import AT as KEY_AT
+from roost.chunks.kernels.tables import LENGTH as KEY_LENGTH
 from roost.chunks.kernels.tables import VALUE, find, find_number
 from roost.chunks.kernels.words import (
     Bytes,
@@ -419,9 +418,7 @@ def read_chunk(frame: Cells, b: Bytes, at: int, end: int) -> int:
                 p += 1
             else:
                 p, whole, good = number_at(b, p, stop)
-                if not good or (
-                    attribute >= 0 and (whole > _EXACT_INT or whole < -_EXACT_INT)
-                ):
+                if not good or (attribute >= 0 and (whole > _EXACT_INT or whole < -_EXACT_INT)):
                     good = False
                     break
                 kind = np.int64(NUMBER_KIND)
@@ -592,16 +589,27 @@ def read_chunk(frame: Cells, b: Bytes, at: int, end: int) -> int:
                     poke(more, peek(deliveries, place + D_LAST) * MORE + M_NEXT, m)
                 poke(deliveries, place + D_LAST, m)
                 m += 1
-                wider = 2 if ids == _FEW_IDS else 0  # then the mark of the array has its length behind it
+                wider = (
+                    2 if ids == _FEW_IDS else 0
+                )  # then the mark of the array has its length behind it
                 poke(deliveries, place + D_IDS, ids + 1)
-                poke(deliveries, place + D_IDS_BYTES, peek(deliveries, place + D_IDS_BYTES) + id_bytes)
-                poke(deliveries, place + D_BYTES, peek(deliveries, place + D_BYTES) + id_bytes + wider)
+                poke(
+                    deliveries,
+                    place + D_IDS_BYTES,
+                    peek(deliveries, place + D_IDS_BYTES) + id_bytes,
+                )
+                poke(
+                    deliveries,
+                    place + D_BYTES,
+                    peek(deliveries, place + D_BYTES) + id_bytes + wider,
+                )
         for i in range(first_delivery, d):
             place = i * DELIVERY
             ids = peek(deliveries, place + D_IDS)
             if (
                 ids > _FEW_IDS
-                and peek(deliveries, place + D_IDS_BYTES) + _ID_MARK_BYTES * ids > frame[IDS_BYTES_MAX]
+                and peek(deliveries, place + D_IDS_BYTES) + _ID_MARK_BYTES * ids
+                > frame[IDS_BYTES_MAX]
             ):
                 good = False  # it goes in parts
         if not good:

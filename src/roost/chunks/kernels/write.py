@@ -1,7 +1,7 @@
 """The second pass: the bytes of a chunk that go out, each connection's together, in the order of the events.
 
-Whoever calls it has said for each hop of the chunk which number was its last (`H_SENT`) and where its bytes go
-(`H_AT`); both are moved on.
+Whoever calls it has said for each hop of the chunk which number was its last (`H_SENT`) and where its bytes
+go (`H_AT`); both are moved on.
 """
 
 from __future__ import annotations
