@@ -115,11 +115,8 @@ class Exchange:
 
     @property
     def is_plain(self) -> bool:
-        """Whether events take the ways that the table says, and nobody else watches."""
-        modules = self._modules
-        return not (
-            self.detour is not None or self._router.greedy or modules.listening or modules.tracing
-        )
+        """Whether events take the ways that the table says."""
+        return self.detour is None and not self._router.greedy
 
     def room_for(self, peer: Link | Session, count: int) -> bool:
         """Whether so many more go out to a peer at once, and nobody has to wait or be told for that."""

@@ -224,6 +224,10 @@ class Flooding:
         """The matcher of subscriptions, by handle."""
         return self._index
 
+    def entry(self, handle: int) -> Entry:
+        """The subscription of this handle."""
+        return self._subscription_handles.entries[handle]
+
     @property
     def routes_plainly(self) -> bool:
         """Whether an event goes to whoever wants it, except back, if its client offers it, or need not.

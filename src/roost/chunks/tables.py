@@ -52,6 +52,14 @@ class Frame:
         self._arrays[place] = array  # which keeps it where it is
         self.words[place], self.words[place + 1] = array.ctypes.data, len(array)
 
+    def array(self, place: int) -> NDArray[Any]:
+        return self._arrays[place]
+
+    def rows(self, place: int, width: int, count: int) -> list[list[int]]:
+        """The first rows of an array."""
+        rows: list[list[int]] = self._arrays[place][: width * count].reshape(count, width).tolist()
+        return rows
+
     def new(self, place: int, cells: int) -> NDArray[np.int64]:
         array = np.zeros(cells, np.int64)
         self.put(place, array)
@@ -329,6 +337,26 @@ class Tables:
             row = number * at.PUBLISHED_ROW
             first, last = rows[row + at.P_FIRST : row + at.P_LAST + 1].tolist()
             found.append((self.publishers[number], first, last))
+        return found
+
+    def routes(self) -> list[tuple[int, int, int, list[tuple[Hop, list[int]]]]]:
+        """Where each event of the chunk that was read stands, its bytes, its hops so far, and where it goes.
+
+        That is hops, and of each that is no neighbour the handles that it wants the event for.
+        """
+        frame, view = self.frame, self.frame.view
+        events = frame.rows(at.EVENTS, at.EVENT_ROW, view[at.EVENT_COUNT])
+        found = [(place, size, hops, list[tuple[Hop, list[int]]]()) for place, size, hops in events]
+        more = frame.array(at.MORE_IDS)
+        for row in frame.rows(at.DELIVERIES, at.DELIVERY, view[at.DELIVERY_COUNT]):
+            hop = self.hops[row[at.D_HOP]]
+            assert hop is not None
+            handles = [row[at.D_ENTRY]]
+            other = row[at.D_MORE]
+            while other >= 0:
+                handles.append(int(more[other * at.MORE + at.M_ENTRY]))
+                other = int(more[other * at.MORE + at.M_NEXT])
+            found[row[at.D_EVENT]][3].append((hop, handles))
         return found
 
     # --- subscriptions: what the router says -----------------------------------------------------------

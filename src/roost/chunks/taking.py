@@ -28,7 +28,7 @@ from roost.chunks.tables import Tables
 from roost.language.event import ATTRIBUTES_MAX
 from roost.language.values import NAME_LENGTH_MAX, STRING_LENGTH_MAX
 from roost.matching.kernels.jit import direct
-from roost.wire.codec import PREFIX_SIZE, decoder_for
+from roost.wire.codec import PREFIX_SIZE, decoder_for, publication_of
 from roost.wire.limits import NO_LIMITS, Limits
 
 # About so many bytes go out at once; what is left of the read makes another chunk.
@@ -66,6 +66,7 @@ class Chunks:
         self._router, self._exchange = broker.router, broker.exchange
         self._peers = broker.node.peers.on
         self._hosted = broker.node.hosted
+        self._modules = broker.modules
         reserved = broker.modules.reserved
         self._tables = Tables(broker.router, reserved, CLASS)
         self._offers = Offers(self._tables)
@@ -99,33 +100,36 @@ class Chunks:
     def take(self, connection: int, data: bytes, start: int, now: float) -> Taken:
         """Take frames of publications from `start` on, as many as are that simple."""
         peer = self._peers.get(connection)
-        if peer is None or not self._begin(peer):
+        if peer is None:
             return Taken([], start, 0, Left.ALL)
         work, view = self._work, self._view
         work.begin(now)
         array = np.frombuffer(data, np.uint8)
         end, events = len(data), 0
         lane = peer.channel.data
-        while True:
+        left = Left.ALL
+        # Modules that have heard of a chunk may have changed anything.
+        while self._peers.get(connection) is peer and self._begin(peer):
             view[at.NUMBER] = lane.received
             why = self._read(self._frame, array, start, end)
             count = view[at.EVENT_COUNT]
             if count:
-                if not self._pass_on(array):
-                    left = Left.ALL
+                if not self._pass_on(peer, array):
                     break
-                lane.received = view[at.NUMBER]
                 start = view[at.AT]
                 events += count
-            if why == at.FULL:
-                continue
-            if why in (at.ASKS_PUBLISHER, at.ASKS_WORD):
-                if self._answer(why, data):
+                if self._modules.listening:
+                    self._tell(peer, data)
+            if why in _ASKS:
+                # What is asked for behind a chunk is asked for again.
+                if count or self._answer(why, data):
                     continue
                 why = at.OTHER
+            if why == at.FULL:
+                continue
             left = _LEFT[why]
             break
-        if events:
+        if events and self._peers.get(connection) is peer:
             self._node.heard_from(peer)
         return Taken(work.commit(), start, events, left)
 
@@ -136,7 +140,7 @@ class Chunks:
         offer: Offer | None = ANYTHING
         only = -1
         if isinstance(peer, Session):
-            if peer.published is not None:
+            if peer.published is not None or self._modules.tracing:
                 return False
             if self._advertises:
                 offer = self._offers.of(peer)
@@ -169,7 +173,7 @@ class Chunks:
         except UnicodeDecodeError:
             return False
 
-    def _pass_on(self, array: NDArray[np.uint8]) -> bool:
+    def _pass_on(self, source: Link | Session, array: NDArray[np.uint8]) -> bool:
         """Send what was read where it goes, if all of that is as simple as it mostly is."""
         tables, view, exchange = self._tables, self._view, self._exchange
         published = tables.published()
@@ -205,13 +209,37 @@ class Chunks:
             commands.append(SendRun(hop.connection, run))
         route = (view[at.LAST_LINKS], view[at.LAST_LOCAL])
         exchange.passed(published, view[at.EVENT_COUNT], route)
+        source.channel.data.received = view[at.NUMBER]
         return True
+
+    def _tell(self, source: Link | Session, data: bytes) -> None:
+        """Tell modules what has passed, event by event."""
+        # All of it before anybody is told, who may change the tables.
+        visits = [
+            (
+                publication_of(data[place : place + size]),
+                hops,
+                [hop for hop, _ in deliveries if isinstance(hop, Link)],
+                [
+                    (hop, tuple(self._router.entry(handle).id for handle in handles))
+                    for hop, handles in deliveries
+                    if not hop.is_link
+                ],
+            )
+            for place, size, hops, deliveries in self._tables.routes()
+        ]
+        modules, now = self._modules, self._work.now
+        for publication, hops, links, matched in visits:
+            for hop, ids in matched:
+                hop.matched = ids
+            modules.routed(source, publication, hops, links, [hop for hop, _ in matched], now)
 
     def _set_out(self, size: int) -> None:
         cells = self._tables.frame.new(at.OUT, -(-size // _CELL_BYTES))
         self._out = memoryview(cells).cast("B")  # type: ignore[arg-type]
 
 
+_ASKS = (at.ASKS_PUBLISHER, at.ASKS_WORD)
 _LEFT = {at.WHOLE: Left.NOTHING, at.PART: Left.PART, at.OTHER: Left.FRAME}
 
 
