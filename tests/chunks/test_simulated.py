@@ -19,9 +19,7 @@ def told(seed: int, profile: str, *, chunks: bool) -> tuple[list[Chapter], int, 
 @pytest.mark.parametrize(
     ("profile", "seeds"), [("all", range(20)), ("edges", range(8)), ("rewirings", range(3))]
 )
-def test_chunks_change_nothing(
-    profile: str, seeds: range, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chunks_change_nothing(profile: str, seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
     ways: list[ChunkWay] = []
     begin = ChunkWay.__init__
 

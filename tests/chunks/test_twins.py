@@ -181,7 +181,10 @@ class Play:
         self.r = random.Random(seed)
         self.strange = seed % 3 == 2
         self.mild = seed % 3 == 0
-        config = {"ack_delay_s": self.r.choice((0.0, 1.0)), "ack_every": self.r.choice((1, 7, 64))}
+        config: dict[str, object] = {
+            "ack_delay_s": self.r.choice((0.0, 1.0)),
+            "ack_every": self.r.choice((1, 7, 64)),
+        }
         if seed % 5 == 4:
             config |= {
                 "session_outbox_max": 40,

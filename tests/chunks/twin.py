@@ -84,7 +84,7 @@ class Twins:
         if name not in self.slow.links:
             self.happens(LinkAdded(name, dial=False))
         self.connect(connection)
-        self.say(connection, LinkHello(PROTOCOL_VERSION, name, f"{name}~1", "", 0, 0, 0, 0))
+        self.say(connection, LinkHello(PROTOCOL_VERSION, name, f"{name}~1", "", 0, 0))
 
     def answer(self, connection: int) -> None:
         """As a neighbour does: it has said all that follows from what it was told."""

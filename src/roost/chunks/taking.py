@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from roost.broker.channel import Lane
 from roost.broker.commands import Command, SendRun
 from roost.broker.core import Broker
 from roost.broker.hops import Link, Session
@@ -151,6 +152,7 @@ class Chunks:
             only = self._tables.publisher(peer.publisher)
         elif not peer.greeted:
             return False
+        assert offer is not None
         self._tables.up_to_date()
         if offer is not self._offer:
             self._offer = offer
@@ -181,7 +183,8 @@ class Chunks:
             return False
         rows, touched, hops = tables.hop_view, tables.touched_hops, tables.hops
         total = 0
-        links, sessions = [], []
+        links: list[tuple[Link | Session, Lane, int, int, int]] = []
+        sessions: list[tuple[Link | Session, Lane, int, int, int]] = []
         for i in range(view[at.HOP_COUNT]):
             number = touched[i]
             row = number * at.HOP

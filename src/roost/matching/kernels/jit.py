@@ -37,11 +37,11 @@ class Workshop:
 
     def __init__(self, folder: Path, *others: Path) -> None:
         mark = _fingerprint((folder, *others))
-        self._directory = folder / "__pycache__" / f"kernels-{mark}"
+        self.directory = folder / "__pycache__" / f"kernels-{mark}"
 
     def is_compiled(self) -> bool:
         """Whether machine code of these kernels is on disk, in their own directory."""
-        return any(self._directory.rglob("*.nbi"))
+        return any(self.directory.rglob("*.nbi"))
 
     def kernel(self, function: _Function) -> _Function:
         """Compile on first use, without the interpreter lock, and keep the code on disk.
@@ -66,7 +66,7 @@ class Workshop:
 
     def _compiled(self, function: _Function, **options: Any) -> _Function:
         before = config.CACHE_DIR
-        config.CACHE_DIR = str(self._directory)
+        config.CACHE_DIR = str(self.directory)
         try:
             compiled = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
         finally:
@@ -76,6 +76,7 @@ class Workshop:
 
 FOLDER = Path(__file__).parent
 _here = Workshop(FOLDER)
+_DIRECTORY = _here.directory
 is_compiled, kernel, lean, inlined = _here.is_compiled, _here.kernel, _here.lean, _here.inlined
 
 
