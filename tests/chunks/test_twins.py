@@ -18,7 +18,9 @@ from roost.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from roost.broker.module import Module, Visit
 from roost.language import Event, parse_advertisement, parse_subscription
+from roost.traces.visits import VisitLog
 from roost.wire import encode
 from tests.chunks.twin import Twins
 
@@ -174,6 +176,31 @@ def other_spelling(r: random.Random, who: str, number: int, frame: int) -> bytes
     return struct.pack(">I", len(head) + len(own)) + head + own
 
 
+class Ear(Module):
+    """Hears what passes, as most modules do."""
+
+    name = "ear"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard_of: list[str] = []
+
+    def routed(self, visit: Visit, now: float) -> None:
+        self.heard_of.append(repr((visit, now)))
+
+
+class Scribe(Module):
+    """Writes it down, as recorders do."""
+
+    name = "scribe"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log = VisitLog()
+        self.tap = self.log.tap
+        self.tap_many = self.log.tap_many
+
+
 class Play:
     """Clients and a neighbour of both brokers, and what they do."""
 
@@ -193,7 +220,8 @@ class Play:
             }
         if seed % 7 == 6:
             config |= {"routing": "flooding"}
-        self.twins = twins = Twins(**config)  # type: ignore[arg-type]
+        watchers = [(), (Ear,), (Scribe,), (Ear, Scribe)][seed % 4]
+        self.twins = twins = Twins(modules=lambda: [kind() for kind in watchers], **config)  # type: ignore[arg-type]
         self.numbers = dict.fromkeys(("p", "q", "n1", "n2"), 0)
         self.subscriptions: dict[int, list[str]] = {c: [] for c in SUBSCRIBERS}
         self.ids = 0
@@ -314,7 +342,35 @@ def played(seed: int) -> int:
         if any(connection not in play.twins.slow.node.peers.on for connection in STANDING):
             break
     play.twins.same_outboxes()
+    for slow, fast in zip(*play.twins.modules, strict=True):
+        if isinstance(slow, Ear) and isinstance(fast, Ear):
+            assert fast.heard_of == slow.heard_of
+        elif isinstance(slow, Scribe) and isinstance(fast, Scribe):
+            assert rows_of(fast.log) == rows_of(slow.log)
     return play.twins.taken
+
+
+def rows_of(log: VisitLog) -> list[tuple[object, ...]]:
+    """What a log says of each visit."""
+    visits = log.take()
+    ends = [*visits.run_from[1:], len(visits)]
+    routes = [
+        visits.routes[route]
+        for route, begin, end in zip(visits.run_route, visits.run_from, ends, strict=True)
+        for _ in range(end - begin)
+    ]
+    return [
+        (visits.publishers[publisher], *rest, str(route))
+        for publisher, *rest, route in zip(
+            visits.publisher,
+            visits.sequence,
+            visits.published_at,
+            visits.bytes,
+            visits.traced,
+            routes,
+            strict=True,
+        )
+    ]
 
 
 @pytest.mark.parametrize("batch", range(6))

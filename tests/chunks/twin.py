@@ -13,7 +13,7 @@ from typing import Any
 from roost.broker.commands import Command, Deliver, Send, SendRun
 from roost.broker.config import BrokerConfig
 from roost.broker.core import Broker
-from roost.broker.events import ConnectionAccepted, LinkAdded, Received, Started
+from roost.broker.events import ConnectionAccepted, LinkAdded, ModuleSwitched, Received, Started
 from roost.broker.machine import Happening
 from roost.broker.messages import (
     PROTOCOL_VERSION,
@@ -26,7 +26,7 @@ from roost.broker.messages import (
     Parcel,
     priority_of,
 )
-from roost.broker.module import Module
+from roost.broker.module import Module, ModuleState
 from roost.chunks.stream import read
 from roost.chunks.taking import Chunks, Taken
 from roost.wire import PREFACE, StreamDecoder, WireError, encode
@@ -43,7 +43,8 @@ class Twins:
         **config: Any,
     ) -> None:
         settings = BrokerConfig(broker="B", incarnation="B~1", **config)
-        self.slow, self.fast = (Broker(settings, modules()) for _ in range(2))
+        self.modules = (modules(), modules())
+        self.slow, self.fast = (Broker(settings, each) for each in self.modules)
         self.chunks = Chunks(self.fast, limits)
         self.limits = limits
         self.now = 0.0
@@ -51,6 +52,8 @@ class Twins:
         self.out: dict[int, bytes] = {}  # all that was said on each connection
         self.decoders: dict[int, tuple[StreamDecoder, StreamDecoder]] = {}
         self.sent: dict[int, list[int]] = {}  # by whoever is at the other end
+        for module in self.modules[0]:
+            self.happens(ModuleSwitched(module.name, ModuleState.OBSERVING.value))
         self.happens(Started())
 
     # --- what happens ---------------------------------------------------------------------------------

@@ -55,11 +55,6 @@ class Frame:
     def array(self, place: int) -> NDArray[Any]:
         return self._arrays[place]
 
-    def rows(self, place: int, width: int, count: int) -> list[list[int]]:
-        """The first rows of an array."""
-        rows: list[list[int]] = self._arrays[place][: width * count].reshape(count, width).tolist()
-        return rows
-
     def new(self, place: int, cells: int) -> NDArray[np.int64]:
         array = np.zeros(cells, np.int64)
         self.put(place, array)
@@ -158,9 +153,11 @@ class Tables:
         self._indexed: dict[str, None] = {}  # those that the matcher asks something of
         self._tried: dict[int, Attribute] = {}  # by number: those whose strings have to be tried
         self._answers = 0
+        self._odd = np.empty(0, np.int64)
         self._revision = -1
         self._is_stale = True
         # Hops: their numbers, and how many entries are theirs.
+        self.version = 0  # of whose each handle is
         self.hops: list[Hop | None] = []  # by number
         self.hop_numbers: dict[Hop, int] = {}
         self._entry_counts: dict[int, int] = {}
@@ -183,8 +180,11 @@ class Tables:
         index = self._index
         if self._is_stale or self._revision != index.revision:
             self._read_anew()
-        if self._answers < index.answers_max:
+        if self._answers < 2 * index.answers_max:
             self._renew_answers()
+        if self._odd is not index.odd_ids:
+            self._odd = index.odd_ids
+            self.frame.put(at.ODD, self._odd)
 
     # --- attributes -----------------------------------------------------------------------------------
 
@@ -260,7 +260,8 @@ class Tables:
         self._renew_answers()
 
     def _renew_answers(self) -> None:
-        self._answers = self._index.answers_max + DELIVERIES_MAX
+        # Twice: see `_resolved` of the kernel.
+        self._answers = 2 * self._index.answers_max + DELIVERIES_MAX
         answers = self.frame.new(at.MATCHED, self._answers)
         self.frame.put(at.MATCHER, self._index.frame(answers))
 
@@ -339,30 +340,11 @@ class Tables:
             found.append((self.publishers[number], first, last))
         return found
 
-    def routes(self) -> list[tuple[int, int, int, list[tuple[Hop, list[int]]]]]:
-        """Where each event of the chunk that was read stands, its bytes, its hops so far, and where it goes.
-
-        That is hops, and of each that is no neighbour the handles that it wants the event for.
-        """
-        frame, view = self.frame, self.frame.view
-        events = frame.rows(at.EVENTS, at.EVENT_ROW, view[at.EVENT_COUNT])
-        found = [(place, size, hops, list[tuple[Hop, list[int]]]()) for place, size, hops in events]
-        more = frame.array(at.MORE_IDS)
-        for row in frame.rows(at.DELIVERIES, at.DELIVERY, view[at.DELIVERY_COUNT]):
-            hop = self.hops[row[at.D_HOP]]
-            assert hop is not None
-            handles = [row[at.D_ENTRY]]
-            other = row[at.D_MORE]
-            while other >= 0:
-                handles.append(int(more[other * at.MORE + at.M_ENTRY]))
-                other = int(more[other * at.MORE + at.M_NEXT])
-            found[row[at.D_EVENT]][3].append((hop, handles))
-        return found
-
     # --- subscriptions: what the router says -----------------------------------------------------------
 
     def entered(self, entry: Entry) -> None:
         """A subscription has a handle."""
+        self.version += 1
         hop = entry.hop
         number = self.hop_numbers.get(hop)
         if number is None:
@@ -374,12 +356,13 @@ class Tables:
             packed = _pack(entry.id)
             place, length = self.heap.keep(packed), len(packed)
         row = entry.handle * at.ENTRY
-        self._entries.cells[row : row + at.ENTRY] = (number, place, length)
+        self._entries.cells[row : row + at.ENTRY] = (number, place, length, -1)
 
     def left(self, entry: Entry) -> None:
         """It has none any more."""
+        self.version += 1
         row = entry.handle * at.ENTRY
-        number, place, length = self._entries.cells[row : row + at.ENTRY].tolist()
+        number, place, length, _ = self._entries.cells[row : row + at.ENTRY].tolist()
         if length:
             self.heap.drop(place, length)
         self._entry_counts[number] -= 1

@@ -25,11 +25,12 @@ from roost.chunks.kernels import layout as at
 from roost.chunks.kernels.read import read_chunk
 from roost.chunks.kernels.write import write_chunk
 from roost.chunks.offers import ANYTHING, Offer, Offers
+from roost.chunks.passed import Passed, Ways
 from roost.chunks.tables import Tables
 from roost.language.event import ATTRIBUTES_MAX
 from roost.language.values import NAME_LENGTH_MAX, STRING_LENGTH_MAX
 from roost.matching.kernels.jit import direct
-from roost.wire.codec import PREFIX_SIZE, decoder_for, publication_of
+from roost.wire.codec import PREFIX_SIZE, decoder_for
 from roost.wire.limits import NO_LIMITS, Limits
 
 # About so many bytes go out at once; what is left of the read makes another chunk.
@@ -71,6 +72,7 @@ class Chunks:
         reserved = broker.modules.reserved
         self._tables = Tables(broker.router, reserved, CLASS)
         self._offers = Offers(self._tables)
+        self._ways = Ways(self._tables, broker.router)
         broker.router.watch(self._tables, self._offers)
         self._advertises = broker.router.strategy.advertises
         frame = self._tables.frame
@@ -120,7 +122,8 @@ class Chunks:
                 start = view[at.AT]
                 events += count
                 if self._modules.listening:
-                    self._tell(peer, data)
+                    passed = Passed(peer, data, self._tables, self._ways)
+                    self._modules.passed(passed, now)
             if why in _ASKS:
                 # What is asked for behind a chunk is asked for again.
                 if count or self._answer(why, data):
@@ -214,28 +217,6 @@ class Chunks:
         exchange.passed(published, view[at.EVENT_COUNT], route)
         source.channel.data.received = view[at.NUMBER]
         return True
-
-    def _tell(self, source: Link | Session, data: bytes) -> None:
-        """Tell modules what has passed, event by event."""
-        # All of it before anybody is told, who may change the tables.
-        visits = [
-            (
-                publication_of(data[place : place + size]),
-                hops,
-                [hop for hop, _ in deliveries if isinstance(hop, Link)],
-                [
-                    (hop, tuple(self._router.entry(handle).id for handle in handles))
-                    for hop, handles in deliveries
-                    if not hop.is_link
-                ],
-            )
-            for place, size, hops, deliveries in self._tables.routes()
-        ]
-        modules, now = self._modules, self._work.now
-        for publication, hops, links, matched in visits:
-            for hop, ids in matched:
-                hop.matched = ids
-            modules.routed(source, publication, hops, links, [hop for hop, _ in matched], now)
 
     def _set_out(self, size: int) -> None:
         cells = self._tables.frame.new(at.OUT, -(-size // _CELL_BYTES))

@@ -88,6 +88,7 @@ class Recorder(Module):
         self._links: set[str] = set()  # those of which there are rows
         self._drain_is_due = False
         self.tap: Callable[..., None] = self._log.tap
+        self.tap_many = self._log.tap_many
 
     @property
     def recording(self) -> bool:
@@ -125,6 +126,7 @@ class Recorder(Module):
         self._keep(Recording(str(folder), run, content))
         self._shell = shell
         self.tap = self._tapped if content else self._log.tap
+        self.tap_many = None if content else self._log.tap_many
         self._interests = Interests(self._broker, self._life)
         for module in self._modules:
             module.measured = []

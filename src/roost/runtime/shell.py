@@ -81,6 +81,7 @@ class Shell:
         # Before anything happens to it: the tables of chunks follow its own.
         is_plain = chunks is not None and isinstance(machine, Broker) and can_take(machine)
         self._chunks = Chunks(self.broker, chunks) if is_plain and chunks is not None else None
+        self._timed: Callable[[float, float], None] | None = None
         self.loop = asyncio.get_running_loop()
         self.connections: dict[int, Connection] = {}
         self.messages_out = 0
@@ -110,7 +111,10 @@ class Shell:
         """Publications have come; what of them is not taken is to be handled."""
         if self._chunks is None or self.over:
             return Taken([], start, 0, Left.ALL)
+        began = time.monotonic()
         taken = self._chunks.take(connection, data, start, self.loop.time())
+        if self._timed is not None and taken.events:
+            self._timed(began, time.monotonic())
         self.execute(taken.commands)
         return taken
 
@@ -120,6 +124,7 @@ class Shell:
 
     def time_handling(self, timed: Callable[[float, float], None] | None) -> None:
         """Tell, from now on, from when to when the machine was at work. None: no more, and at no cost."""
+        self._timed = timed
         if timed is None:
             self.__dict__.pop("handle", None)
         else:

@@ -30,8 +30,9 @@ from __future__ import annotations
     MATCHER,  # the matcher's own frame
     EVENT,  # the event as the matcher takes it
     MATCHED,  # what it answers
+    ODD,  # the ids behind keys of the matcher's own
     OUT,  # bytes that go out
-) = range(0, 46, 2)
+) = range(0, 48, 2)
 
 # --- numbers ---------------------------------------------------------------------------------------
 (
@@ -67,8 +68,8 @@ from __future__ import annotations
     # Counters that go on.
     CHUNK,
     VISIT,
-) = range(46, 75)
-FRAME_WORDS = 75
+) = range(48, 77)
+FRAME_WORDS = 77
 
 # Why reading stopped.
 (
@@ -98,9 +99,10 @@ VALUE_ROW = 5
 NUMBER_KIND, STRING_KIND, BOOL_KIND, RESERVED_KIND = 1, 2, 3, 0
 KINDS = 4  # the owner of a word is attribute * KINDS + kind
 
-# Of ENTRIES: whose it is, and its id as it stands on the wire.
-E_HOP, E_ID, E_ID_BYTES = range(3)
-ENTRY = 3
+# Of ENTRIES: whose it is, its id as it stands on the wire, and the event that it was last found for by a key
+# of the matcher's own.
+E_HOP, E_ID, E_ID_BYTES, E_VISIT = range(4)
+ENTRY = 4
 
 # Of HOPS: the event that came last, its delivery, the chunk that came last; of that: how many deliveries, and
 # bytes; what it is; and for writing: the last number, and where the next byte goes.
@@ -112,9 +114,10 @@ LINK_HOP, SESSION_HOP, INSIDE_HOP = 1, 2, 3
 P_CHUNK, P_FIRST, P_LAST = range(3)
 PUBLISHED_ROW = 3
 
-# Of EVENTS: where the publication's own part is, its bytes, hops so far.
-EV_AT, EV_BYTES, EV_HOPS = range(3)
-EVENT_ROW = 3
+# Of EVENTS: where the publication's own part is, its bytes, hops so far; publisher, number, the bits of the
+# time of publication; its first delivery, and whether it goes just where the one before went.
+EV_AT, EV_BYTES, EV_HOPS, EV_PUBLISHER, EV_SEQUENCE, EV_TIME, EV_DELIVERY, EV_SAME = range(8)
+EVENT_ROW = 8
 
 # Of DELIVERIES: event, hop, how many ids (0: a neighbour's), their bytes, the first entry; the first and the
 # last of MORE_IDS; all bytes of the frame.

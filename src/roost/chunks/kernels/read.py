@@ -6,7 +6,7 @@ that sent it, with values that the tables can say the tokens of. That one is for
 is wrong with it, if anything is.
 
 An event becomes tokens and numbers in the order in which the matcher itself would read them, so what matches
-comes in the same order, too. `roost.chunks.plain` says the same in plain Python.
+comes in the same order, too. `plain` of the tests says the same in plain Python.
 """
 
 from __future__ import annotations
@@ -41,12 +41,18 @@ from roost.chunks.kernels.layout import (
     DEMAND,
     E_HOP,
     E_ID_BYTES,
+    E_VISIT,
     ENTRIES,
     ENTRY,
     EQUAL,
     EV_AT,
     EV_BYTES,
+    EV_DELIVERY,
     EV_HOPS,
+    EV_PUBLISHER,
+    EV_SAME,
+    EV_SEQUENCE,
+    EV_TIME,
     EVENT,
     EVENT_COUNT,
     EVENT_ROW,
@@ -91,6 +97,7 @@ from roost.chunks.kernels.layout import (
     NUMBER,
     NUMBER_KIND,
     NUMBER_TOKEN,
+    ODD,
     OFFER,
     OTHER,
     OTHER_ORDER,
@@ -266,6 +273,64 @@ def _rest_is_plain(frame: Cells, b: Bytes, p: int, stop: int) -> bool:
 
 
 @lean
+def _resolved(matched: Cells, found: int, odd: Cells, entries: Cells, visit: int) -> int:
+    """Ids in place of keys of the matcher's own, each once and behind all others; how many there are now.
+
+    -1: one of them is a filter that must be compared with the event itself.
+    """
+    n = np.int64(0)
+    while n < found and peek(matched, n) >= 0:
+        n += 1
+    if n == found:
+        return found
+    # The keys stand behind the ids for a while: there is room for both.
+    keys = found
+    for i in range(n, found):
+        key = peek(matched, i)
+        if key < 0:
+            poke(matched, keys, key)
+            keys += 1
+        else:
+            poke(matched, n, key)
+            n += 1
+    for i in range(found, keys):
+        entry = peek(odd, -1 - peek(matched, i))
+        if entry < 0:
+            return -1
+        if peek(entries, entry * ENTRY + E_VISIT) != visit:
+            poke(entries, entry * ENTRY + E_VISIT, visit)
+            poke(matched, n, entry)
+            n += 1
+    return n
+
+
+@lean
+def _goes_the_same_way(events: Cells, row: int, deliveries: Cells, end: int, more: Cells) -> bool:
+    """Whether an event has the hops of the one before, and goes to the same peers for the same ids."""
+    before = row - EVENT_ROW
+    first, other = peek(events, row + EV_DELIVERY), peek(events, before + EV_DELIVERY)
+    if end - first != first - other or peek(events, row + EV_HOPS) != peek(
+        events, before + EV_HOPS
+    ):
+        return False
+    for i in range(end - first):
+        one, two = (first + i) * DELIVERY, (other + i) * DELIVERY
+        ids = peek(deliveries, one + D_IDS)
+        if (
+            peek(deliveries, one + D_HOP) != peek(deliveries, two + D_HOP)
+            or ids != peek(deliveries, two + D_IDS)
+            or (ids > 0 and peek(deliveries, one + D_ENTRY) != peek(deliveries, two + D_ENTRY))
+        ):
+            return False
+        a, b = peek(deliveries, one + D_MORE), peek(deliveries, two + D_MORE)
+        while a >= 0:
+            if peek(more, a * MORE + M_ENTRY) != peek(more, b * MORE + M_ENTRY):
+                return False
+            a, b = peek(more, a * MORE + M_NEXT), peek(more, b * MORE + M_NEXT)
+    return True
+
+
+@lean
 def read_chunk(frame: Cells, b: Bytes, at: int, end: int) -> int:
     """Read frames from `at` on; why it stopped, and the rest in `frame`."""
     cells = array_at(frame[TEXT], frame[TEXT + 1])
@@ -292,6 +357,7 @@ def read_chunk(frame: Cells, b: Bytes, at: int, end: int) -> int:
     tokens = array_at(frame[EVENT], frame[EVENT + 1])
     numbers = tokens.view(np.float64)
     matched = array_at(frame[MATCHED], frame[MATCHED + 1])
+    odd = array_at(frame[ODD], frame[ODD + 1])
     source, only, is_link = frame[SOURCE], frame[PUBLISHER], frame[IS_LINK]
     number, chunk, visit = frame[NUMBER], frame[CHUNK] + 1, frame[VISIT]
     events_max = len(events) // EVENT_ROW
@@ -534,12 +600,13 @@ def read_chunk(frame: Cells, b: Bytes, at: int, end: int) -> int:
         if d + found > deliveries_max or m + found > more_max:
             why = FULL if e else OTHER
             break
+        found = _resolved(matched, found, odd, entries, visit)
         for i in range(found):
             entry = peek(matched, i)
-            if entry < 0 or peek(hops, peek(entries, entry * ENTRY) * HOP + H_KIND) == INSIDE_HOP:
+            if peek(hops, peek(entries, entry * ENTRY + E_HOP) * HOP + H_KIND) == INSIDE_HOP:
                 good = False
                 break
-        if not good:
+        if found < 0 or not good:
             why = OTHER
             break
         size = stop - own
@@ -623,9 +690,16 @@ def read_chunk(frame: Cells, b: Bytes, at: int, end: int) -> int:
             bytes_ = peek(deliveries, place + D_BYTES)
             poke(hops, row + H_BYTES, peek(hops, row + H_BYTES) + bytes_)
             out_bytes += bytes_
-        poke(events, e * EVENT_ROW + EV_AT, own)
-        poke(events, e * EVENT_ROW + EV_BYTES, size)
-        poke(events, e * EVENT_ROW + EV_HOPS, hop_count if is_link else np.int64(0))
+        row = e * EVENT_ROW
+        poke(events, row + EV_AT, own)
+        poke(events, row + EV_BYTES, size)
+        poke(events, row + EV_HOPS, hop_count if is_link else np.int64(0))
+        poke(events, row + EV_PUBLISHER, publisher)
+        poke(events, row + EV_SEQUENCE, sequence)
+        poke(events, row + EV_TIME, be64(b, stop - 9))
+        poke(events, row + EV_DELIVERY, first_delivery)
+        is_same = e > 0 and _goes_the_same_way(events, row, deliveries, d, more)
+        poke(events, row + EV_SAME, np.int64(is_same))
         e += 1
         if is_first:
             poke(published, row_p + P_CHUNK, chunk)
