@@ -12,6 +12,7 @@ from typing import NamedTuple
 from roost.broker.core import Broker
 from roost.broker.hops import Link, Session
 from roost.broker.messages import DATA, Frame, Publication
+from roost.language import filters_of
 from roost.language.values import EXACT_INT
 from roost.wire import WireError, decode
 from roost.wire.codec import PREFIX_SIZE, encode
@@ -64,7 +65,7 @@ def asked_of(broker: Broker) -> set[str]:
     return {
         predicate.attribute
         for entry in entries
-        for filter_ in entry.interest.filters
+        for filter_ in filters_of(entry.interest)
         for predicate in filter_.predicates
     }
 

@@ -26,7 +26,7 @@ def first_pass(twins: Twins, connection: int, data: bytes) -> tuple[int, list[Re
     # As a module that listens would hear of it.
     modules = twins.fast.modules
     modules.listening = True
-    modules.passed = lambda passage, _: heard.append(passage)  # type: ignore[method-assign]
+    modules.passed = lambda passage, _: heard.append(passage)  # type: ignore[method-assign,assignment]
     taken = chunks.take(connection, data, 0, 0.0)
     found = [
         Read(
