@@ -66,13 +66,18 @@ class Rows:
 
     def __init__(self, frame: Frame, place: int, width: int, count: int = 16) -> None:
         self._frame, self._place, self._width = frame, place, width
-        self.cells = frame.new(place, width * count)
+        self.cells: NDArray[np.int64]
+        self.view: memoryview[Any]  # from which a number is read more quickly
+        self._set(frame.new(place, width * count))
+
+    def _set(self, cells: NDArray[np.int64]) -> None:
+        self.cells, self.view = cells, memoryview(cells)  # type: ignore[arg-type]
 
     def reserve(self, count: int) -> None:
         """Room for so many rows; whoever holds `cells` has to ask for it again."""
         if count * self._width > len(self.cells):
             before = self.cells
-            self.cells = self._frame.new(self._place, max(2 * len(before), count * self._width))
+            self._set(self._frame.new(self._place, max(2 * len(before), count * self._width)))
             self.cells[: len(before)] = before
 
 
@@ -162,18 +167,19 @@ class Tables:
         self.hop_numbers: dict[Hop, int] = {}
         self._entry_counts: dict[int, int] = {}
         self._hop_numbers = Numbers()
-        self.touched_hops: memoryview[Any]
-        self.hop_view: memoryview[Any]
-        self._view()
         self._reserve(reserved, reserved_attribute)
         self._index.watch(self._token_changed)
 
     def _table(self, place: int) -> TextTable:
         return TextTable(self.heap, lambda rows: self.frame.put(place, rows))
 
-    def _view(self) -> None:
-        self.hop_view = memoryview(self._hops.cells)  # type: ignore[arg-type]
-        self.touched_hops = memoryview(self._touched.cells)  # type: ignore[arg-type]
+    @property
+    def touched_hops(self) -> memoryview[Any]:
+        return self._touched.view
+
+    @property
+    def hop_view(self) -> memoryview[Any]:
+        return self._hops.view
 
     def up_to_date(self) -> None:
         """Before anything is read."""
@@ -332,11 +338,11 @@ class Tables:
 
     def published(self) -> list[tuple[str, int, int]]:
         """The publishers of the chunk that was read: name, first and last number, in order."""
-        count = self.frame.view[at.PUBLISHER_COUNT]
-        rows, found = self._published.cells, []
-        for number in self._touched_publishers.cells[:count].tolist():
+        rows, touched, found = self._published.view, self._touched_publishers.view, []
+        for i in range(self.frame.view[at.PUBLISHER_COUNT]):
+            number = touched[i]
             row = number * at.PUBLISHED_ROW
-            first, last = rows[row + at.P_FIRST : row + at.P_LAST + 1].tolist()
+            first, last = rows[row + at.P_FIRST], rows[row + at.P_LAST]
             found.append((self.publishers[number], first, last))
         return found
 
@@ -382,7 +388,6 @@ class Tables:
             self.hops[number] = hop
         self._hops.reserve(number + 1)
         self._touched.reserve(number + 1)
-        self._view()
         kind = at.LINK_HOP if hop.is_link else at.SESSION_HOP if hop.is_session else at.INSIDE_HOP
         row = number * at.HOP
         self._hops.cells[row : row + at.HOP] = (-1, 0, -1, 0, 0, kind, 0, 0)

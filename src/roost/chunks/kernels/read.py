@@ -21,7 +21,6 @@ from roost.chunks.kernels.layout import (
     ASKS_PUBLISHER,
     ASKS_WORD,
     AT,
-    AT_MOST,
     ATTRIBUTE,
     ATTRIBUTES,
     ATTRIBUTES_MAX,
@@ -38,13 +37,10 @@ from roost.chunks.kernels.layout import (
     DELIVERIES,
     DELIVERY,
     DELIVERY_COUNT,
-    DEMAND,
     E_HOP,
     E_ID_BYTES,
-    E_VISIT,
     ENTRIES,
     ENTRY,
-    EQUAL,
     EV_AT,
     EV_BYTES,
     EV_DELIVERY,
@@ -81,7 +77,6 @@ from roost.chunks.kernels.layout import (
     KINDS,
     LAST_LINKS,
     LAST_LOCAL,
-    LESS,
     LINK_HOP,
     M_ENTRY,
     M_NEXT,
@@ -91,7 +86,6 @@ from roost.chunks.kernels.layout import (
     MEMO,
     MORE,
     MORE_IDS,
-    MORE_THAN,
     NAME_BYTES_MAX,
     NAMES,
     NUMBER,
@@ -109,7 +103,6 @@ from roost.chunks.kernels.layout import (
     PART,
     PAYLOAD_BYTES_MAX,
     PREFIX_BYTES,
-    PRESENT,
     PUBLICATION_BYTES_MAX,
     PUBLISHED,
     PUBLISHED_ROW,
@@ -139,9 +132,11 @@ from roost.chunks.kernels.layout import (
     WORD_ORDER,
     WORDS,
 )
+from roost.chunks.kernels.offered import offered
 from roost.chunks.kernels.tables import AT as KEY_AT
 from roost.chunks.kernels.tables import LENGTH as KEY_LENGTH
 from roost.chunks.kernels.tables import VALUE, find, find_number
+from roost.chunks.kernels.ways import goes_the_same_way, resolved
 from roost.chunks.kernels.words import (
     Bytes,
     as_bits,
@@ -150,7 +145,6 @@ from roost.chunks.kernels.words import (
     be32,
     be64,
     bytes_at,
-    compared,
     inlined,
     is_text,
     lean,
@@ -171,62 +165,6 @@ _ID_MARK_BYTES = 2
 # Marks of a frame with a publication, behind its length: array of five, its tag, data, a number of 32 bits.
 _HEAD = np.int64(0x951001CE)
 _ITEMS = 0x98  # of a publication that is not traced
-
-
-@lean
-def _holds(op: int, order: int) -> bool:
-    if op == EQUAL:
-        return order == 0
-    if op == LESS:
-        return order < 0
-    if op == AT_MOST:
-        return order <= 0
-    if op == MORE_THAN:
-        return order > 0
-    return order >= 0
-
-
-@lean
-def _meets(offer: Cells, at: int, values: Cells, event: int, b: Bytes, text: Bytes) -> bool:
-    """Whether the event meets one demand."""
-    row = peek(offer, at) * VALUE_ROW
-    op, bits, n = peek(offer, at + 1), peek(offer, at + 2), peek(offer, at + 3)
-    if peek(values, row + V_EVENT) != event:
-        return False
-    kind, value = peek(values, row + V_KIND), peek(values, row + V_BITS)
-    if op == PRESENT:
-        if kind != NUMBER_KIND:
-            return True
-        x = as_float(value)
-        return x == x
-    if n >= 0:
-        if kind != STRING_KIND:
-            return False
-        return _holds(op, compared(b, value, peek(values, row + V_LENGTH), text, bits, n))
-    if kind != NUMBER_KIND:
-        return False
-    x, constant = as_float(value), as_float(bits)
-    if x != x or constant != constant:
-        return False
-    return _holds(op, np.int64(x > constant) - np.int64(x < constant))
-
-
-@lean
-def _offered(offer: Cells, values: Cells, event: int, b: Bytes, text: Bytes) -> bool:
-    """Whether an advertisement of the client covers the event."""
-    at = np.int64(1)
-    for _ in range(peek(offer, 0)):
-        demands = peek(offer, at)
-        at += 1
-        met = True
-        for d in range(demands):
-            if not _meets(offer, at + d * DEMAND, values, event, b, text):
-                met = False
-                break
-        if met:
-            return True
-        at += demands * DEMAND
-    return False
 
 
 @inlined
@@ -270,64 +208,6 @@ def _rest_is_plain(frame: Cells, b: Bytes, p: int, stop: int) -> bool:
             return False
         p = s + n
     return p + 10 == stop and peek(b, p) == 0xCB and peek(b, p + 9) == 1
-
-
-@lean
-def _resolved(matched: Cells, found: int, odd: Cells, entries: Cells, visit: int) -> int:
-    """Ids in place of keys of the matcher's own, each once and behind all others; how many there are now.
-
-    -1: one of them is a filter that must be compared with the event itself.
-    """
-    n = np.int64(0)
-    while n < found and peek(matched, n) >= 0:
-        n += 1
-    if n == found:
-        return found
-    # The keys stand behind the ids for a while: there is room for both.
-    keys = found
-    for i in range(n, found):
-        key = peek(matched, i)
-        if key < 0:
-            poke(matched, keys, key)
-            keys += 1
-        else:
-            poke(matched, n, key)
-            n += 1
-    for i in range(found, keys):
-        entry = peek(odd, -1 - peek(matched, i))
-        if entry < 0:
-            return -1
-        if peek(entries, entry * ENTRY + E_VISIT) != visit:
-            poke(entries, entry * ENTRY + E_VISIT, visit)
-            poke(matched, n, entry)
-            n += 1
-    return n
-
-
-@lean
-def _goes_the_same_way(events: Cells, row: int, deliveries: Cells, end: int, more: Cells) -> bool:
-    """Whether an event has the hops of the one before, and goes to the same peers for the same ids."""
-    before = row - EVENT_ROW
-    first, other = peek(events, row + EV_DELIVERY), peek(events, before + EV_DELIVERY)
-    if end - first != first - other or peek(events, row + EV_HOPS) != peek(
-        events, before + EV_HOPS
-    ):
-        return False
-    for i in range(end - first):
-        one, two = (first + i) * DELIVERY, (other + i) * DELIVERY
-        ids = peek(deliveries, one + D_IDS)
-        if (
-            peek(deliveries, one + D_HOP) != peek(deliveries, two + D_HOP)
-            or ids != peek(deliveries, two + D_IDS)
-            or (ids > 0 and peek(deliveries, one + D_ENTRY) != peek(deliveries, two + D_ENTRY))
-        ):
-            return False
-        a, b = peek(deliveries, one + D_MORE), peek(deliveries, two + D_MORE)
-        while a >= 0:
-            if peek(more, a * MORE + M_ENTRY) != peek(more, b * MORE + M_ENTRY):
-                return False
-            a, b = peek(more, a * MORE + M_NEXT), peek(more, b * MORE + M_NEXT)
-    return True
 
 
 @lean
@@ -547,7 +427,7 @@ def read_chunk(frame: Cells, b: Bytes, at: int, end: int) -> int:
         if not good or not _rest_is_plain(frame, b, p, stop):
             why = OTHER
             break
-        if not _offered(offer, values, visit, b, text):
+        if not offered(offer, values, visit, b, text):
             why = OTHER
             break
         # As the matcher reads it.
@@ -600,7 +480,7 @@ def read_chunk(frame: Cells, b: Bytes, at: int, end: int) -> int:
         if d + found > deliveries_max or m + found > more_max:
             why = FULL if e else OTHER
             break
-        found = _resolved(matched, found, odd, entries, visit)
+        found = resolved(matched, found, odd, entries, visit)
         for i in range(found):
             entry = peek(matched, i)
             if peek(hops, peek(entries, entry * ENTRY + E_HOP) * HOP + H_KIND) == INSIDE_HOP:
@@ -698,7 +578,7 @@ def read_chunk(frame: Cells, b: Bytes, at: int, end: int) -> int:
         poke(events, row + EV_SEQUENCE, sequence)
         poke(events, row + EV_TIME, be64(b, stop - 9))
         poke(events, row + EV_DELIVERY, first_delivery)
-        is_same = e > 0 and _goes_the_same_way(events, row, deliveries, d, more)
+        is_same = e > 0 and goes_the_same_way(events, row, deliveries, d, more)
         poke(events, row + EV_SAME, np.int64(is_same))
         e += 1
         if is_first:
