@@ -7,7 +7,7 @@ import random
 import pytest
 
 from roost.broker.hops import Session
-from roost.broker.messages import DATA, Advertise, Frame, Publication, Subscribe
+from roost.broker.messages import DATA, Advertise, Frame, Publication, Subscribe, Unadvertise
 from roost.broker.module import Passage
 from roost.chunks.taking import Left
 from roost.language import Event, parse_advertisement, parse_subscription
@@ -113,3 +113,27 @@ def test_a_plain_one_is_taken() -> None:
     twins.tell(1, Advertise("a", parse_advertisement("class = 'A'"), ""))
     twins.tell(1, *(plain(number) for number in range(1, 4)))
     assert twins.taken == 3
+
+
+def test_what_may_be_published_follows_the_advertisements() -> None:
+    twins = Twins()
+    twins.attach(1, "p")
+    twins.attach(2, "s")
+    twins.tell(2, Subscribe("all", parse_subscription("class present"), ""))
+    said = 0
+
+    def publish(class_: str) -> int:
+        nonlocal said
+        said, before = said + 1, twins.taken
+        twins.tell(1, Publication("p", said, Event({"class": class_})))
+        return twins.taken - before
+
+    assert publish("A") == 0
+    twins.tell(1, Advertise("a", parse_advertisement("class = 'A'"), ""))
+    assert (publish("A"), publish("B")) == (1, 0)
+    twins.tell(1, Advertise("b", parse_advertisement("class = 'B'"), ""))
+    assert (publish("A"), publish("B")) == (1, 1)
+    twins.tell(1, Unadvertise("a", ""))
+    assert (publish("A"), publish("B")) == (0, 1)
+    twins.tell(1, Unadvertise("b", ""))
+    assert (publish("A"), publish("B")) == (0, 0)

@@ -68,7 +68,7 @@ class Chunks:
         self._router, self._exchange = broker.router, broker.exchange
         self._peers = broker.node.peers.on
         self._hosted = broker.node.hosted
-        self._modules = broker.modules
+        self._modules, self._absence = broker.modules, broker.absence
         reserved = broker.modules.reserved
         self._tables = Tables(broker.router, reserved, CLASS)
         self._offers = Offers(self._tables)
@@ -124,6 +124,8 @@ class Chunks:
                 if self._modules.listening:
                     passed = Passed(peer, data, self._tables, self._ways)
                     self._modules.passed(passed, now)
+                    if self._absence.due:
+                        self._absence.inquire()
             if why in _ASKS:
                 # What is asked for behind a chunk is asked for again.
                 if count or self._answer(why, data):
