@@ -180,6 +180,7 @@ class Ear(Module):
     """Hears what passes, as most modules do."""
 
     name = "ear"
+    hears_every = 7
 
     def __init__(self) -> None:
         super().__init__()
@@ -193,6 +194,7 @@ class Scribe(Module):
     """Writes it down, as recorders do."""
 
     name = "scribe"
+    hears_every = 0
 
     def __init__(self) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ class Twins:
         settings = BrokerConfig(broker="B", incarnation="B~1", **config)
         self.modules = (modules(), modules())
         self.slow, self.fast = (Broker(settings, each) for each in self.modules)
-        self.chunks = Chunks(self.fast, limits)
+        self.chunks = Chunks(self.fast, limits, always=True)
         self.limits = limits
         self.now = 0.0
         self.taken = 0  # events

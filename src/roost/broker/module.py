@@ -262,6 +262,9 @@ class Module:
     tap: Callable[..., None] | None = None
     # The same for many at a time (`Passage`), if it has a way of its own for that.
     tap_many: Callable[[Passage], None] | None = None
+    # How many publications of a publisher may pass before it hears of them (`routed_many`): up to one whose
+    # number is a multiple of this. With 1 it hears of each before the next; 0: any number may.
+    hears_every: int = 1
     # For the same: what the module measures goes there, as (time, kind, subject, other, value).
     measured: list[tuple[float, str, str, str, float]] | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from math import gcd
 from typing import Any
 
 from msgspec.structs import replace
@@ -366,6 +367,7 @@ class Modules:
         self._running = False
         self._probes: dict[int, ModuleHost] = {}  # who asked; the oldest is forgotten first
         self._probe_count = 0
+        self.together = 0  # see `Module.hears_every`, of all of them
         self.listening = False  # whether any module is awake
         self.tracing = False  # ... and says what is traced
         self._wants_behind = False  # ... and is told what matches behind neighbours
@@ -411,6 +413,7 @@ class Modules:
         self.listening = bool(self._awake)
         self.tracing = any(host.module.traces for host in self._awake)
         self._wants_behind = any(host.module.wants_behind for host in self._awake)
+        self.together = gcd(*(host.module.hears_every for host in self._awake))
         self._taps = [host.module.tap for host in self._awake if host.module.tap is not None]
         self._hearing = [host for host in self._awake if host.module.tap is None]
         self.__dict__.pop("routed", None)

@@ -63,7 +63,9 @@ def can_take(broker: Broker) -> bool:
 class Chunks:
     """The hot path of one broker."""
 
-    def __init__(self, broker: Broker, limits: Limits) -> None:
+    def __init__(self, broker: Broker, limits: Limits, *, always: bool = False) -> None:
+        """`always`: also where nothing is gained by it, for who wants to see that nothing is lost."""
+        self._always = always
         self._node, self._work = broker.node, broker.node.work
         self._router, self._exchange = broker.router, broker.exchange
         self._peers = broker.node.peers.on
@@ -143,6 +145,9 @@ class Chunks:
         """Whether anything of it can be taken."""
         if not self._exchange.is_plain or self._hosted.store_is_full:
             return False
+        together = self._modules.together
+        if together == 1 and not self._always:
+            return False  # one by one it is no quicker
         offer: Offer | None = ANYTHING
         only = -1
         if isinstance(peer, Session):
@@ -166,6 +171,7 @@ class Chunks:
         view[at.IS_LINK] = peer.is_link
         view[at.SOURCE] = self._tables.hop_numbers.get(peer, -1) if peer.is_link else -1
         view[at.PUBLISHER] = only
+        view[at.TOGETHER] = together
         return True
 
     def _answer(self, why: int, data: bytes) -> bool:

@@ -69,6 +69,7 @@ class Recorder(Module):
     """Writes what the broker does."""
 
     name = "recorder"
+    hears_every = 0
 
     def __init__(self, broker: str, life: int, settings: TraceTable, data: str = "") -> None:
         self.trouble = ""  # why the last trace came to an end

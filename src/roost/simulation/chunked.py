@@ -27,7 +27,7 @@ class ChunkWay:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._chunks = Chunks(broker, NO_LIMITS)
+        self._chunks = Chunks(broker, NO_LIMITS, always=True)
         self._random = random.Random(broker.config.incarnation)
         self.taken = 0  # publications
 

@@ -53,6 +53,7 @@ from __future__ import annotations
     FRAME_BYTES_MAX,
     IDS_BYTES_MAX,  # of a delivery
     OUT_BYTES_MAX,  # about so many go out in a chunk
+    TOGETHER,  # a chunk ends behind an event whose number is a multiple of this; 0: it need not
     # What was found.
     AT,  # where it stopped
     EVENT_COUNT,
@@ -68,8 +69,8 @@ from __future__ import annotations
     # Counters that go on.
     CHUNK,
     VISIT,
-) = range(48, 77)
-FRAME_WORDS = 77
+) = range(48, 78)
+FRAME_WORDS = 78
 
 # Why reading stopped.
 (

@@ -118,6 +118,7 @@ from roost.chunks.kernels.layout import (
     STRING_BYTES_MAX,
     STRING_KIND,
     TEXT,
+    TOGETHER,
     TOUCHED_HOPS,
     TOUCHED_PUBLISHERS,
     V_BITS,
@@ -240,6 +241,7 @@ def read_chunk(frame: Cells, b: Bytes, at: int, end: int) -> int:
     odd = array_at(frame[ODD], frame[ODD + 1])
     source, only, is_link = frame[SOURCE], frame[PUBLISHER], frame[IS_LINK]
     number, chunk, visit = frame[NUMBER], frame[CHUNK] + 1, frame[VISIT]
+    together = frame[TOGETHER]
     events_max = len(events) // EVENT_ROW
     deliveries_max, more_max = len(deliveries) // DELIVERY, len(more) // MORE
     e = np.int64(0)
@@ -591,6 +593,9 @@ def read_chunk(frame: Cells, b: Bytes, at: int, end: int) -> int:
         at = stop
         frame[LAST_LINKS] = last_links
         frame[LAST_LOCAL] = last_local
+        if together > 0 and sequence % together == 0:
+            why = FULL
+            break
     frame[AT] = at
     frame[NUMBER] = number
     frame[EVENT_COUNT] = e
