@@ -12,6 +12,7 @@ from typing import NamedTuple
 from roost.broker.core import Broker
 from roost.broker.hops import Link, Session
 from roost.broker.messages import DATA, Frame, Publication
+from roost.chunks.taking import OWN_BYTES_MAX
 from roost.language import filters_of
 from roost.language.values import EXACT_INT
 from roost.wire import WireError, decode
@@ -75,6 +76,7 @@ def is_plain(publication: Publication, hops: int, asked: set[str]) -> bool:
         hops <= HOPS_MAX
         and publication.priority == DATA
         and not publication.traced
+        and len(publication.encoded) <= OWN_BYTES_MAX
         and len(publication.headers) <= HEADERS_MAX
         and not any(
             name in asked and type(value) is int and abs(value) > EXACT_INT

@@ -91,6 +91,7 @@ def plain(number: int = 1, **rest: object) -> Publication:
         Frame(DATA, 1, Publication("p", 1, Event({"class": "B"}))),  # not advertised
         Frame(DATA, 1, plain(priority=0)),
         Frame(DATA, 1, plain(traced=True)),
+        Frame(DATA, 1, plain(payload=bytes(2_048))),
         Frame(DATA, 1, plain(headers={f"h{n}": "" for n in range(16)})),
         Frame(DATA, 1, Publication("p", 1, Event({"class": "A", "x": 2**60}))),
         Frame(DATA, 1, plain(), hops=127),
@@ -137,3 +138,19 @@ def test_what_may_be_published_follows_the_advertisements() -> None:
     assert (publish("A"), publish("B")) == (0, 1)
     twins.tell(1, Unadvertise("b", ""))
     assert (publish("A"), publish("B")) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("count", "bytes_max"), [(15, 60_000), (16, 60_000), (40, 60_000), (40, 99)]
+)
+def test_a_delivery_for_many_subscriptions(count: int, bytes_max: int) -> None:
+    """From 16 on their array has another mark; and what takes more than a frame has room for goes in parts."""
+    twins = Twins(delivery_ids_bytes_max=bytes_max)
+    twins.attach(1, "p")
+    twins.attach(2, "s")
+    twins.tell(1, Advertise("a", parse_advertisement("class = 'A'"), ""))
+    wanted = parse_subscription("class = 'A'")
+    twins.tell(2, *(Subscribe(f"é{number}", wanted, "") for number in range(count)))
+    twins.tell(1, *(plain(number) for number in range(1, 4)))
+    twins.same_outboxes()
+    assert twins.taken == (3 if bytes_max > 99 else 0)

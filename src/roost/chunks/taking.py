@@ -35,6 +35,9 @@ from roost.wire.limits import NO_LIMITS, Limits
 
 # About so many bytes go out at once; what is left of the read makes another chunk.
 OUT_BYTES_MAX = 1 << 22
+# Larger publications are handled: in outboxes their bytes are shared by all whom they are for, which those of
+# a run are not, and what they cost is in their bytes.
+OWN_BYTES_MAX = 2_048
 _NUMBER_MAX = 0xFFFF_FFFF  # of a message, as frames mostly spell it
 _CELL_BYTES = 8
 
@@ -87,7 +90,7 @@ class Chunks:
             (at.HEADERS_MAX, limits.headers_max),
             (at.HEADER_BYTES_MAX, limits.header_length_max),
             (at.PAYLOAD_BYTES_MAX, limits.payload_bytes_max),
-            (at.PUBLICATION_BYTES_MAX, limits.publication_bytes_max),
+            (at.PUBLICATION_BYTES_MAX, min(limits.publication_bytes_max, OWN_BYTES_MAX)),
             (at.FRAME_BYTES_MAX, limits.frame_bytes_max),
             (at.IDS_BYTES_MAX, min(broker.config.delivery_ids_bytes_max, 0xFFFF)),
             (at.OUT_BYTES_MAX, OUT_BYTES_MAX),
