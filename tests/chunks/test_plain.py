@@ -144,7 +144,7 @@ def test_what_may_be_published_follows_the_advertisements() -> None:
     ("count", "bytes_max"), [(15, 60_000), (16, 60_000), (40, 60_000), (40, 99)]
 )
 def test_a_delivery_for_many_subscriptions(count: int, bytes_max: int) -> None:
-    """From 16 on their array has another mark; and what takes more than a frame has room for goes in parts."""
+    """From 16 on their array has another mark; and what takes more room than there is goes in parts."""
     twins = Twins(delivery_ids_bytes_max=bytes_max)
     twins.attach(1, "p")
     twins.attach(2, "s")
