@@ -26,6 +26,7 @@ from roost.chunks.kernels import layout as at
 from roost.chunks.text import TextHeap, TextTable
 from roost.language.values import Kind, Value
 from roost.language.valueset import ValueSet
+from roost.matching.reading import IndexReader
 from roost.matching.vocabulary import Attribute, members_of
 
 _pack = msgpack.Encoder().encode
@@ -128,7 +129,7 @@ class Tables:
 
     def __init__(self, router: Flooding, reserved: Sequence[str], reserved_attribute: str) -> None:
         self.frame = frame = Frame()
-        self._index = router.index
+        self._index = IndexReader(router.index)
         self.heap = heap = TextHeap(lambda cells: frame.put(at.TEXT, cells))
         self._names = self._table(at.NAMES)
         self._words = Words(heap, self._table(at.WORDS))

@@ -39,7 +39,7 @@ from roost.matching.demand import demand_of
 from roost.matching.kernels import grid_search, search
 from roost.matching.kernels.jit import direct
 from roost.matching.store import Store
-from roost.matching.vocabulary import Attribute, Watcher
+from roost.matching.vocabulary import Attribute
 
 _EXACT_MIN = -EXACT_INT
 _MANY_ATTRIBUTES = 24
@@ -60,16 +60,6 @@ class _Odd(NamedTuple):
     check: Filter | None
 
 
-class Reading(NamedTuple):
-    """How the index reads an event, for kernels that make one from something else than an `Event`."""
-
-    words: list[str]  # attributes of which only words are asked, in their order
-    bounds: dict[str, int]  # those with bounds, and their slots
-    others: list[Attribute]  # those of which anything else is asked
-    many: bool  # words are taken in the order of the event, not in theirs
-    event: Ids  # where it goes: tokens, and from `search.NUMBERS` on numbers by slot
-
-
 class Index:
     """A `Matcher` that visits only groups of subscriptions that the event's values lead to."""
 
@@ -82,7 +72,7 @@ class Index:
         self._next_key = -1
         self._free_keys: list[int] = []
         # For kernels, by -1 - key: the id, or NOT_SURE if the filter must be compared.
-        self.odd_ids: Ids = np.full(16, NOT_SURE, np.int64)
+        self._odd_ids: Ids = np.full(16, NOT_SURE, np.int64)
         # How `match` reads an event: attributes that are asked to equal a string, attributes that have
         # bounds, attributes that are asked anything else.
         self._words: list[_Words] = []
@@ -191,7 +181,7 @@ class Index:
             key = self._new_key()
             self._store.add(key, demand)
             self._odd[key] = _Odd(id_, None if demand.exact else filter_)
-            self.odd_ids[-1 - key] = id_ if demand.exact else NOT_SURE
+            self._odd_ids[-1 - key] = id_ if demand.exact else NOT_SURE
             keys.append(key)
         if keys:
             self._parts[id_] = keys
@@ -202,10 +192,10 @@ class Index:
         if self._free_keys:
             return self._free_keys.pop()
         key, self._next_key = self._next_key, self._next_key - 1
-        if -key > len(self.odd_ids):
-            larger = np.full(2 * len(self.odd_ids), NOT_SURE, np.int64)
-            larger[: len(self.odd_ids)] = self.odd_ids
-            self.odd_ids = larger
+        if -key > len(self._odd_ids):
+            larger = np.full(2 * len(self._odd_ids), NOT_SURE, np.int64)
+            larger[: len(self._odd_ids)] = self._odd_ids
+            self._odd_ids = larger
         return key
 
     def match(self, event: Event) -> Ids:
@@ -249,40 +239,6 @@ class Index:
             out, start = self._renew_out(), 0
         end = self._used = self._match_one(self._frame, n, start)
         return self._resolved(out[start:end], event) if self._odd else out[start:end]
-
-    # --- for kernels ----------------------------------------------------------------------------------
-
-    @property
-    def revision(self) -> int:
-        """Another number when what `reading` and `frame` have said is no longer so."""
-        return self._store.revision
-
-    @property
-    def answers_max(self) -> int:
-        """How many answers a match may have, with the room that it needs behind them."""
-        return self._out_size
-
-    def watch(self, watcher: Watcher) -> None:
-        """See `Store.watch`."""
-        self._store.watch(watcher)
-
-    def reading(self) -> Reading:
-        if self._revision != self._store.revision:
-            self._refresh()
-        return Reading(
-            list(self._words_of),
-            dict(self._bounds_of.values()),
-            self._others,
-            self._many,
-            self._event,
-        )
-
-    def frame(self, answers: Ids) -> Ids:
-        """What `search.match_one` takes: an event of `reading` is matched into `answers`, from 0 on.
-
-        An answer below zero is a key of the index's own: see `odd_ids`, and `_resolved`.
-        """
-        return search.frame_of(self._store.cells, self._store.directory, self._event, answers)
 
     def _narrowed(self, event: Event) -> tuple[list[_Words], list[_Bounds]]:
         """What of `_words` and `_bounds` the event has."""
