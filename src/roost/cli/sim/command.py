@@ -58,7 +58,7 @@ Examples:
   roost sim fuzz --first 300 --seeds 1000 --jobs 4 --save failed
   roost sim fuzz --first 134 --seeds 1 --story S3
   roost sim fuzz --profile moves --moves 10000 --jobs 2
-  roost sim fuzz --profile edges --chunks
+  roost sim fuzz --seeds 300 --chunks
 """
 
 ProfileName = Literal["none", "network", "crash", "all", "edges", "rewirings"]
