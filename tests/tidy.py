@@ -18,6 +18,7 @@ HOUSE = (
     "matching",
     "broker",
     "wire",
+    "chunks",
     "traces",
     "optimising",
     "overlay",

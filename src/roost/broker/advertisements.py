@@ -149,7 +149,7 @@ class AdvertisementBased(Flooding):
         old, new = entry.hop, self._expected_no_more(entry)
         del old.advertisements[entry.id]
         new.advertisements[entry.id] = entry
-        entry.hop = new
+        self._advertisement_handles.move(entry, new)
         if isinstance(new, Link):
             self._say_advertisements(new, [], [entry], cause, known=entry)
         else:
@@ -248,7 +248,7 @@ class AdvertisementBased(Flooding):
             moved = [entry for entries in old.presumed.values() for entry in entries]
             old.presumed.clear()
             for entry in moved:
-                entry.hop = new
+                self._subscription_handles.move(entry, new)
             new.announced = new.number
             new.presumed.setdefault(new.announced, []).extend(moved)
             self._announced(new)

@@ -111,6 +111,37 @@ class Exchange:
         if self._modules.listening and not control:
             self._modules.routed(source, publication, hops, links, local, self._work.now)
 
+    # --- what passed as bytes (see `roost.chunks`) ----------------------------------------------------
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether events take the ways that the table says."""
+        return self.detour is None and not self._router.greedy
+
+    def room_for(self, peer: Link | Session, count: int) -> bool:
+        """Whether so many more go out to a peer at once, and nobody has to wait or be told for that."""
+        lane = peer.channel.data
+        if not peer.open or peer.dropped or lane.memory_max:
+            return False
+        after = lane.sent + count - lane.acked
+        return after < self._link_bound if peer.is_link else after <= self._session_bound
+
+    def are_new(self, published: Sequence[tuple[str, int, int]]) -> bool:
+        """Whether none of a run of events has been here before: publisher, first and last number of each."""
+        seen = self._seen
+        if len(seen) + len(published) > self._seen_max:
+            return all(name in seen and first > seen[name] for name, first, _ in published)
+        return all(first > seen.get(name, -1) for name, first, _ in published)
+
+    def passed(
+        self, published: Sequence[tuple[str, int, int]], count: int, last_route: tuple[int, int]
+    ) -> None:
+        """They have been routed."""
+        for publisher, _, last in published:
+            self._seen[publisher] = last
+        self.routed += count
+        self.last_route = last_route
+
     def _deliver(self, publication: Publication, hops: int, local: Sequence[Hop]) -> None:
         frames: list[tuple[int, Frame]] = []
         bound = self._session_bound

@@ -39,10 +39,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from roost.broker.arbiter import Proposal
     from roost.broker.events import LoadIndices
+    from roost.broker.hops import Hop
     from roost.broker.messages import Publication
     from roost.broker.names import Address
     from roost.language import Advertisement, Subscription, Value
@@ -65,6 +69,46 @@ class Visit(Struct, frozen=True):
     matches: Mapping[str, Sequence[str]]  # client -> its subscriptions that it matched, here
     # Neighbour -> the subscriptions from there that it matched; only if a module `wants_behind`.
     behind: Mapping[str, Sequence[str]] = {}
+
+
+class Passage(Protocol):
+    """Publications that passed together, from one source: columns, a row for each (see `roost.chunks`)."""
+
+    source: Hop
+
+    @property
+    def turns(self) -> NDArray[np.int64]:
+        """The rows that go another way than the one before, the first among them; ..."""
+
+    @property
+    def ways(self) -> Sequence[tuple[Sequence[Hop], Sequence[Hop], Sequence[tuple[str, ...]]]]:
+        """... for each of these links, local hops, and what each of those matched."""
+
+    @property
+    def publishers(self) -> tuple[Sequence[str], NDArray[np.int64]]:
+        """Their names, and for each row the place of its publisher's among them."""
+
+    @property
+    def sequence(self) -> NDArray[np.int64]: ...
+
+    @property
+    def published_at(self) -> NDArray[np.float64]: ...
+
+    @property
+    def bytes(self) -> NDArray[np.int64]:
+        """Of the publication's own part."""
+
+    @property
+    def hops(self) -> NDArray[np.int64]: ...
+
+    def __len__(self) -> int: ...
+
+    def publication(self, event: int) -> Publication:
+        """The publication itself, which has to be read for that."""
+
+    def way_of(
+        self, event: int
+    ) -> tuple[Sequence[Hop], Sequence[Hop], Sequence[tuple[str, ...]]]: ...
 
 
 class Surroundings(Protocol):
@@ -216,6 +260,11 @@ class Module:
     # For a driver that records, which can't afford a `Visit` for each event. It is told instead of `routed`:
     # source, publication, hops, links, local, now, as the router has them; local ones have `matched`.
     tap: Callable[..., None] | None = None
+    # The same for many at a time (`Passage`), if it has a way of its own for that.
+    tap_many: Callable[[Passage], None] | None = None
+    # How many publications of a publisher may pass before it hears of them (`routed_many`): up to one whose
+    # number is a multiple of this. With 1 it hears of each before the next; 0: any number may.
+    hears_every: int = 1
     # For the same: what the module measures goes there, as (time, kind, subject, other, value).
     measured: list[tuple[float, str, str, str, float]] | None = None
 
@@ -237,6 +286,14 @@ class Module:
 
     def routed(self, visit: Visit, now: float) -> None:
         """A publication of a client has been routed (not those of modules)."""
+
+    def routed_many(self, passage: Passage, visits: Iterable[Visit], now: float) -> None:  # noqa: ARG002
+        """Publications have been routed together; `visits` are made as they are asked for.
+
+        Who can do with columns looks at the passage, which costs a fraction.
+        """
+        for visit in visits:
+            self.routed(visit, now)
 
     def is_traced(self, publication: Publication, now: float) -> bool:  # noqa: ARG002
         """Whether to mark a publication of a client here, before it is routed (`Publication.traced`)."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from math import gcd
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from roost.broker.events import Asked, LoadIndices
 from roost.broker.hops import Hop, Inside, Link, Session
 from roost.broker.identity import Identity
 from roost.broker.messages import CONTROL, Message, Note, Probe, Probed, Publication
-from roost.broker.module import Module, ModuleState, Visit
+from roost.broker.module import Module, ModuleState, Passage, Visit
 from roost.broker.names import Address
 from roost.broker.newcomers import Newcomer, Newcomers
 from roost.broker.router import Flooding
@@ -366,6 +367,7 @@ class Modules:
         self._running = False
         self._probes: dict[int, ModuleHost] = {}  # who asked; the oldest is forgotten first
         self._probe_count = 0
+        self.together = 0  # see `Module.hears_every`, of all of them
         self.listening = False  # whether any module is awake
         self.tracing = False  # ... and says what is traced
         self._wants_behind = False  # ... and is told what matches behind neighbours
@@ -376,6 +378,11 @@ class Modules:
     def load(self) -> LoadIndices | None:
         """The last sample."""
         return self._at.load
+
+    @property
+    def reserved(self) -> Sequence[str]:
+        """The classes that only modules may publish."""
+        return sorted(self._reserved)
 
     def reserves(self, event: Event) -> bool:
         return bool(self._reserved) and event.attributes.get(CLASS) in self._reserved
@@ -406,6 +413,7 @@ class Modules:
         self.listening = bool(self._awake)
         self.tracing = any(host.module.traces for host in self._awake)
         self._wants_behind = any(host.module.wants_behind for host in self._awake)
+        self.together = gcd(*(host.module.hears_every for host in self._awake))
         self._taps = [host.module.tap for host in self._awake if host.module.tap is not None]
         self._hearing = [host for host in self._awake if host.module.tap is None]
         self.__dict__.pop("routed", None)
@@ -443,7 +451,19 @@ class Modules:
         local: Iterable[Hop],
         now: float,
     ) -> None:
-        visit = Visit(
+        visit = self._visit(source, publication, hops, neighbours, local)
+        for host in self._hearing:
+            host.module.routed(visit, now)
+
+    def _visit(
+        self,
+        source: Hop,
+        publication: Publication,
+        hops: int,
+        neighbours: Iterable[Hop],
+        local: Iterable[Hop],
+    ) -> Visit:
+        return Visit(
             publication=publication,
             hops=hops,
             source=source.client if isinstance(source, Session) else source.name,
@@ -454,8 +474,27 @@ class Modules:
                 self._at.router.behind(publication.event, source) if self._wants_behind else {}
             ),
         )
-        for host in self._hearing:
-            host.module.routed(visit, now)
+
+    def passed(self, passage: Passage, now: float) -> None:
+        """The same of many that were routed together (see `roost.chunks`)."""
+        for host in self._awake:
+            tap = host.module.tap
+            if tap is None:
+                host.module.routed_many(passage, self._visits(passage), now)
+            elif host.module.tap_many is not None:
+                host.module.tap_many(passage)
+            else:
+                for event, (publication, links, local) in enumerate(_each(passage)):
+                    tap(passage.source, publication, int(passage.hops[event]), links, local, now)
+        if self._at.watches:
+            for event in range(len(passage)):
+                publication = passage.publication(event)
+                for name, names in self._at.watches.match(publication.event).items():
+                    self._hosts[name].module.heard(publication, names, now)
+
+    def _visits(self, passage: Passage) -> Iterator[Visit]:
+        for event, (publication, links, local) in enumerate(_each(passage)):
+            yield self._visit(passage.source, publication, int(passage.hops[event]), links, local)
 
     def traced(self, publication: Publication, now: float) -> Publication:
         """As it is to be routed: marked, if a module wants to know where it is delivered."""
@@ -595,3 +634,12 @@ class Modules:
     def neighbours_changed(self, now: float) -> None:
         for host in self._awake:
             host.module.neighbours_changed(now)
+
+
+def _each(passage: Passage) -> Iterator[tuple[Publication, Sequence[Hop], Sequence[Hop]]]:
+    """Publication, links and local hops of each, which say what they matched until the next one."""
+    for event in range(len(passage)):
+        links, local, matched = passage.way_of(event)
+        for hop, ids in zip(local, matched, strict=True):
+            hop.matched = ids
+        yield passage.publication(event), links, local

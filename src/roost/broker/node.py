@@ -203,14 +203,18 @@ class Node:
             return
         peer = peers.get(connection)
         if peer is not None:
-            channel = peer.channel
-            # Mostly nothing waits for it.
-            if channel.control.outbox and isinstance(peer, Session) and self.hosted.is_deaf(peer):
-                return
-            data = channel.data
-            # Once it is on the list, only the bound can make it more urgent.
-            if peer not in self.owed or data.received - data.reported >= self._ack_every:
-                self.acknowledging.owe(peer)
+            self.heard_from(peer)
+
+    def heard_from(self, peer: Link | Session) -> None:
+        """All that came from it together has been looked at: it is owed an acknowledgement."""
+        channel = peer.channel
+        # Mostly nothing waits for it.
+        if channel.control.outbox and isinstance(peer, Session) and self.hosted.is_deaf(peer):
+            return
+        data = channel.data
+        # Once it is on the list, only the bound can make it more urgent.
+        if peer not in self.owed or data.received - data.reported >= self._ack_every:
+            self.acknowledging.owe(peer)
 
     def _greeting_or_ack(
         self, connection: int, peer: Link | Session | None, parcel: Parcel

@@ -22,7 +22,7 @@ What differs is said by a few words (`Strategy`), from which the checkers and th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from msgspec import Struct
 
@@ -61,14 +61,24 @@ class Strategy(Struct, frozen=True):
     way: str = ""
 
 
+class Follower(Protocol):
+    """Keeps tables of its own of whose each handle is (see `roost.chunks`)."""
+
+    def entered(self, entry: Entry) -> None: ...
+
+    def left(self, entry: Entry) -> None:
+        """It is still the hop's that it was when it entered."""
+
+
 class Handles:
     """Entries by handle; a handle that is free again is used again, so that a list is enough."""
 
-    __slots__ = ("_free", "entries")
+    __slots__ = ("_followers", "_free", "entries")
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self._free: list[int] = []
+        self._followers: list[Follower] = []
 
     def new(self, id_: str, interest: Interest, hop: Hop) -> Entry:
         handle = self._free.pop() if self._free else len(self.entries)
@@ -77,10 +87,30 @@ class Handles:
             self.entries.append(entry)
         else:
             self.entries[handle] = entry
+        for follower in self._followers:
+            follower.entered(entry)
         return entry
 
     def free(self, entry: Entry) -> None:
+        for follower in self._followers:
+            follower.left(entry)
         self._free.append(entry.handle)
+
+    def move(self, entry: Entry, hop: Hop) -> None:
+        """An entry is another hop's from now on."""
+        for follower in self._followers:
+            follower.left(entry)
+        entry.hop = hop
+        for follower in self._followers:
+            follower.entered(entry)
+
+    def follow(self, follower: Follower) -> None:
+        """Tell it of what there is, and from now on of what comes and goes."""
+        self._followers.append(follower)
+        free = set(self._free)
+        for entry in self.entries:
+            if entry.handle not in free:
+                follower.entered(entry)
 
 
 class Flooding:
@@ -210,6 +240,29 @@ class Flooding:
         return found
 
     @property
+    def index(self) -> Index:
+        """The matcher of subscriptions, by handle."""
+        return self._index
+
+    def entry(self, handle: int) -> Entry:
+        """The subscription of this handle."""
+        return self._subscription_handles.entries[handle]
+
+    @property
+    def routes_plainly(self) -> bool:
+        """Whether an event goes to whoever wants it, except back, if its client offers it, or need not.
+
+        A router of one's own may say otherwise.
+        """
+        kind = type(self)
+        return self._is_tree and kind.route is Flooding.route and kind.offered is Flooding.offered
+
+    def watch(self, follower: Follower, of_advertisements: Follower) -> None:
+        """Tell these whose each subscription and each advertisement is."""
+        self._subscription_handles.follow(follower)
+        self._advertisement_handles.follow(of_advertisements)
+
+    @property
     def spare_entries(self) -> int:
         """How many ids are known from a second side: none, once everything has settled."""
         return len(self._spares)
@@ -325,7 +378,7 @@ class Flooding:
         self._drop_second(hop, entry.id)
         del entry.hop.subscriptions[entry.id]
         hop.subscriptions[entry.id] = entry
-        entry.hop = hop
+        self._subscription_handles.move(entry, hop)
         if self._journal is not None:
             self._journal.put("sub", entry.id, value=(*hop.key, entry.interest, 0))
         for link in self._links.values():
@@ -468,7 +521,7 @@ class Flooding:
                 offers.add(entry.handle, entry.interest)
             else:
                 offers.remove(entry.handle)
-        entry.hop = hop
+        self._advertisement_handles.move(entry, hop)
         self._note(entry, announcement)
 
     def stay(self, entry: Entry, cause: str) -> None:

@@ -150,7 +150,7 @@ class Sessions:
         self._work.command(Report(level, how, session.name, session.client))
         # What it may not have any more is withheld before anything is sent, and refused after.
         session.permission = permission
-        self.withhold(session, len(channel.data.outbox))
+        self.withhold(session, channel.data.waiting)
         self._flow.begin(session)
         if permission is not None:
             self.permit(session, permission)
@@ -208,7 +208,7 @@ class Sessions:
             if objection:
                 self._router.unadvertise(session, id_, cause)
                 self._flow.tell(session, Refused(id_, objection))
-        self.withhold(session, len(session.channel.data.outbox))
+        self.withhold(session, session.channel.data.waiting)
 
     def withhold(self, session: Session, count: int) -> None:
         """Of the last so many messages that wait for it, keep back what it may not have."""

@@ -47,6 +47,8 @@ _MANY_ATTRIBUTES = 24
 _ANSWERS = 1 << 14
 
 
+NOT_SURE = -1
+
 _Words = tuple[str, Callable[[Any], int | None]]  # name, value -> token
 _Bounds = tuple[str, int]  # name, slot
 
@@ -68,6 +70,9 @@ class Index:
         self._odd: dict[int, _Odd] = {}
         self._parts: dict[int, list[int]] = {}
         self._next_key = -1
+        self._free_keys: list[int] = []
+        # For kernels, by -1 - key: the id, or NOT_SURE if the filter must be compared.
+        self._odd_ids: Ids = np.full(16, NOT_SURE, np.int64)
         # How `match` reads an event: attributes that are asked to equal a string, attributes that have
         # bounds, attributes that are asked anything else.
         self._words: list[_Words] = []
@@ -116,6 +121,7 @@ class Index:
             for key in self._parts.pop(id_):
                 del self._odd[key]
                 self._store.remove(key)
+                self._free_keys.append(key)
         elif not self._store.remove(id_):
             raise UnknownIdError(id_)
         self._count -= 1
@@ -172,14 +178,25 @@ class Index:
             demand = demand_of(filter_, self._store.attribute, self._store.token)
             if demand is None:
                 continue
-            key, self._next_key = self._next_key, self._next_key - 1
+            key = self._new_key()
             self._store.add(key, demand)
             self._odd[key] = _Odd(id_, None if demand.exact else filter_)
+            self._odd_ids[-1 - key] = id_ if demand.exact else NOT_SURE
             keys.append(key)
         if keys:
             self._parts[id_] = keys
         else:
             self._never.add(id_)
+
+    def _new_key(self) -> int:
+        if self._free_keys:
+            return self._free_keys.pop()
+        key, self._next_key = self._next_key, self._next_key - 1
+        if -key > len(self._odd_ids):
+            larger = np.full(2 * len(self._odd_ids), NOT_SURE, np.int64)
+            larger[: len(self._odd_ids)] = self._odd_ids
+            self._odd_ids = larger
+        return key
 
     def match(self, event: Event) -> Ids:
         """The ids of the subscriptions that the event matches, each once."""

@@ -18,7 +18,7 @@ from roost.matching.demand import Demand
 from roost.matching.kernels import grid, search
 from roost.matching.kernels.group import BOXES, COUNT, LISTS, SORTED, new_group
 from roost.matching.kernels.heap import TOP, Cells, new_heap
-from roost.matching.vocabulary import Attribute
+from roost.matching.vocabulary import Attribute, Watcher
 
 Reals = NDArray[np.float64]
 
@@ -45,6 +45,7 @@ class Store:
         self._meanings: list[tuple[Attribute, ValueSet] | None] = [None]
         self._users: list[int] = [1]
         self._free_tokens: list[int] = []
+        self.watcher: Watcher | None = None  # of what tokens stand for; see `watch`
         self._groups: dict[GroupKey, list[int]] = {}
         self._keys: dict[int, GroupKey] = {}
 
@@ -59,10 +60,18 @@ class Store:
         if known is not None:
             return known
         slot = self._slots.index(None) if None in self._slots else len(self._slots)
-        attribute = self.attributes[name] = Attribute(name, slot)
+        attribute = self.attributes[name] = Attribute(name, slot, self.watcher)
         self._slots[slot : slot + 1] = [attribute]
         self.revision += 1
         return attribute
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell of every set of values that has a token, or has none any more; first of those that have."""
+        self.watcher = watcher
+        for attribute in self.attributes.values():
+            attribute.watcher = watcher
+            for admitted in attribute.tokens:
+                watcher(attribute, admitted)
 
     def token(self, attribute: Attribute, admitted: ValueSet) -> int:
         """The token for "the attribute's value is in `admitted`", made if it is new."""

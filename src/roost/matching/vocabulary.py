@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from typing import TypeVar
 
 from roost.language.stringset import StringSet, starting_with
@@ -24,6 +25,7 @@ MEMO_MAX = 16_384
 _LOG_MAX = 1_024
 
 Tokens = tuple[int, ...]
+Watcher = Callable[["Attribute", ValueSet], None]
 _K = TypeVar("_K")
 
 
@@ -33,6 +35,9 @@ class Affixes:
     def __init__(self) -> None:
         self._tokens: dict[str, int] = {}
         self._lengths: Counter[int] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._tokens)
 
     def add(self, affix: str, token: int) -> None:
         """Enter an affix that is not there yet."""
@@ -76,10 +81,12 @@ class Attribute:
         "strings",
         "tokens",
         "users",
+        "watcher",
     )
 
-    def __init__(self, name: str, slot: int) -> None:
+    def __init__(self, name: str, slot: int, watcher: Watcher | None = None) -> None:
         self.name = name
+        self.watcher = watcher  # hears which set of values has got a token, or lost it
         self.slot = slot
         self.users = 0  # how many groups speak of this attribute
         self.bounded = 0  # and how many of those have bounds on it
@@ -121,7 +128,7 @@ class Attribute:
     def add(self, admitted: ValueSet, token: int) -> None:
         """Let `token` stand for "the value is in `admitted`"."""
         self.tokens[admitted] = token
-        members = _members(admitted)
+        members = members_of(admitted)
         if members is not None:
             for value in members:
                 self._add_member(value, token)
@@ -131,11 +138,13 @@ class Attribute:
             self._present[None if admitted == ANYTHING else Kind.NUMBER] = token
         else:
             self._add_strings(admitted.strings, token)
+        if self.watcher is not None:
+            self.watcher(self, admitted)
 
     def remove(self, admitted: ValueSet) -> None:
         """Forget what `add` entered."""
         token = self.tokens.pop(admitted)
-        members = _members(admitted)
+        members = members_of(admitted)
         if members is not None:
             for value in members:
                 self._remove_member(value, token)
@@ -147,11 +156,22 @@ class Attribute:
             self._remove_strings(admitted.strings, token)
             # The token may soon stand for something else.
             self._forget_answers()
+        if self.watcher is not None:
+            self.watcher(self, admitted)
+
+    @property
+    def tries_strings(self) -> bool:
+        """Whether it takes more than a look at `strings` to say which tokens a string has."""
+        return bool(self._prefixes or self._suffixes or self._tests)
+
+    def presence(self, kind: Kind | None) -> int | None:
+        """The token that any value has, or any number; None if there is none."""
+        return self._present.get(kind)
 
     def tokens_of(self, value: Value) -> Tokens:
         """All tokens that the value satisfies."""
         if isinstance(value, str):
-            found = self._tokens_of_string(value)
+            found = self.tokens_of_string(value)
         elif isinstance(value, bool):
             found = self.bools.get(value, ())
         elif is_nan(value):
@@ -164,7 +184,8 @@ class Attribute:
         token = self._present.get(kind)
         return () if token is None else (token,)
 
-    def _tokens_of_string(self, s: str) -> Tokens:
+    def tokens_of_string(self, s: str) -> Tokens:
+        """Those of a string, without the one that any value has."""
         known = self._memo.get(s)
         if known is None:
             tokens = self._evaluate(s)
@@ -236,7 +257,7 @@ def _discard(tokens: dict[_K, Tokens], value: _K, token: int) -> None:
         del tokens[value]
 
 
-def _members(admitted: ValueSet) -> list[Value] | None:
+def members_of(admitted: ValueSet) -> list[Value] | None:
     """The values of a finite set; None if the set is infinite."""
     numbers, strings = admitted.numbers.members, admitted.strings.members
     if numbers is None or strings is None:

@@ -41,6 +41,12 @@ class BitVector:
             raise ValueError(f"bit {position}: a session has bits 0 to {BITS_MAX - 1:,}")
         self._bits |= 1 << position
 
+    def set_all(self, positions: range) -> None:
+        """The same of several, one behind the other."""
+        if positions:
+            self.set(positions[-1])  # which may be refused
+            self._bits |= ((1 << len(positions)) - 1) << positions[0]
+
     def __contains__(self, position: int) -> bool:
         return bool(self._bits >> position & 1)
 

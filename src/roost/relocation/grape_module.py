@@ -16,13 +16,13 @@ statistics (`groups`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
-from roost.broker.module import Module, Surroundings, Visit
+from roost.broker.module import Module, Passage, Surroundings, Visit
 from roost.optimising.goal import Goal
 from roost.optimising.room import UTILISATION_MAX
 from roost.optimising.worth import Terms, Verdict
@@ -49,7 +49,7 @@ from roost.relocation.notes import (
     TraceInformationRequest,
     read_note,
 )
-from roost.relocation.sessions import TraceSessions
+from roost.relocation.sessions import TraceSession, TraceSessions
 from roost.relocation.statistics import Answer, Trace
 from roost.relocation.subscribers import choose_broker_for_group
 from roost.relocation.tree import BadAnswersError, path_between
@@ -109,6 +109,8 @@ class Grape(Module):
 
     def __init__(self, config: GrapeConfig | None = None) -> None:
         self.config = config or GrapeConfig()
+        # The request for a session goes behind its last publication, and ahead of the next.
+        self.hears_every = self.config.session
         self._around: Surroundings
 
     def started(self, around: Surroundings, now: float) -> None:
@@ -146,10 +148,17 @@ class Grape(Module):
         self._now = now
         over = self._sessions.visited(visit, now)
         if over is not None:
-            publisher = visit.publication.publisher
-            if self._groups is not None:
-                self._groups.over(publisher, over)
-            self._collecting.begin(publisher, over, now)
+            self._over(visit.publication.publisher, over)
+
+    def routed_many(self, passage: Passage, visits: Iterable[Visit], now: float) -> None:  # noqa: ARG002
+        self._now = now
+        for publisher, over in self._sessions.passed(passage, now):
+            self._over(publisher, over)
+
+    def _over(self, publisher: str, session: TraceSession) -> None:
+        if self._groups is not None:
+            self._groups.over(publisher, session)
+        self._collecting.begin(publisher, session, self._now)
 
     def told(self, neighbour: str, body: bytes, now: float) -> None:
         self._now = now

@@ -14,9 +14,14 @@ the business of nobody: the broker where a publisher is asks only for sessions t
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+import numpy as np
 from msgspec import Struct, field
 
-from roost.broker.module import Visit
+from roost.broker.hops import Session
+from roost.broker.module import Passage, Visit
 from roost.optimising.bitvector import BitVector
 
 # Publishers of which something is remembered; the one that began its session first is forgotten first.
@@ -38,6 +43,22 @@ class TraceSession(Struct, gc=False):
     clients: dict[str, BitVector] = field(default_factory=dict)  # delivered to each, if asked for
 
 
+class Way(NamedTuple):
+    """Where publications came from and went to."""
+
+    source: str
+    from_client: bool
+    neighbours: Iterable[str]
+    clients: Collection[str]
+
+
+def way_of(passage: Passage, turn: int) -> Way:
+    source, (links, local, _) = passage.source, passage.ways[turn]
+    name = source.client if isinstance(source, Session) else source.name
+    clients = dict.fromkeys(hop.client for hop in local if isinstance(hop, Session))
+    return Way(name, source.is_session, [link.name for link in links], clients.keys())
+
+
 class TraceSessions:
     """The sessions under way, by publisher."""
 
@@ -49,43 +70,78 @@ class TraceSessions:
     def visited(self, visit: Visit, now: float) -> TraceSession | None:
         """A publication has been routed. The session, if it is over and the publisher is a client here."""
         publication = visit.publication
-        publisher, sequence = publication.publisher, publication.sequence
+        way = Way(visit.source, visit.from_client, visit.neighbours, visit.matches)
+        return self._visited(publication.publisher, publication.sequence, 1, way, now)
+
+    def passed(self, passage: Passage, now: float) -> list[tuple[str, TraceSession]]:
+        """The same of many that were routed together: publishers, and their sessions that are over.
+
+        What goes the same way, and is of one session, is looked at together.
+        """
+        publishers, places = passage.publishers
+        sequence = passage.sequence
+        begins = np.ones(len(passage), bool)
+        begins[1:] = (places[1:] != places[:-1]) | (sequence[1:] != sequence[:-1] + 1)
+        begins[1:] |= (sequence[1:] - 1) % self._count == 0
+        begins[passage.turns] = True
+        first = np.flatnonzero(begins)
+        counts = np.diff(np.append(first, len(passage)))
+        turns = np.searchsorted(passage.turns, first, "right") - 1
+        over = []
+        ways: dict[int, Way] = {}
+        for event, count, turn in zip(first.tolist(), counts.tolist(), turns.tolist(), strict=True):
+            way = ways.get(turn)
+            if way is None:
+                ways.clear()
+                way = ways[turn] = way_of(passage, turn)
+            publisher = publishers[places[event]]
+            session = self._visited(publisher, int(sequence[event]), count, way, now)
+            if session is not None:
+                over.append((publisher, session))
+        return over
+
+    def _visited(
+        self, publisher: str, sequence: int, count: int, way: Way, now: float
+    ) -> TraceSession | None:
+        """So many publications of one session have been routed, one behind the other, the same way."""
         place = (sequence - 1) % self._count
         session = self._sessions.get(publisher)
         if (
             session is None
             or session.first != sequence - place
-            or session.upstream != visit.source
-            or session.from_client != visit.from_client
+            or session.upstream != way.source
+            or session.from_client != way.from_client
         ):
-            session = self._begin(visit, place, now)
+            session = self._begin(publisher, sequence - place, way, now, is_whole=place == 0)
         session.last = now
-        for neighbour in visit.neighbours:
+        for neighbour in way.neighbours:
             session.neighbours[neighbour] = None
-        if visit.matches:
-            session.bits.set(place)
-            session.deliveries += len(visit.matches)
+        if way.clients:
+            everywhere = range(place, place + count)
+            session.bits.set_all(everywhere)
+            session.deliveries += len(way.clients) * count
             if self._by_client:
-                for client in visit.matches:
-                    session.clients.setdefault(client, BitVector()).set(place)
-        is_over = place == self._count - 1
+                for client in way.clients:
+                    session.clients.setdefault(client, BitVector()).set_all(everywhere)
+        is_over = place + count == self._count
         # A durable publisher has another name than its client, and stays.
-        if is_over and session.is_whole and session.from_client and publisher == visit.source:
+        if is_over and session.is_whole and session.from_client and publisher == way.source:
             return self.take(publisher, session.first)
         return None
 
-    def _begin(self, visit: Visit, place: int, now: float) -> TraceSession:
-        publisher = visit.publication.publisher
+    def _begin(
+        self, publisher: str, first: int, way: Way, now: float, *, is_whole: bool
+    ) -> TraceSession:
         self._sessions.pop(publisher, None)
         if len(self._sessions) >= PUBLISHERS_MAX:
             del self._sessions[next(iter(self._sessions))]
         session = self._sessions[publisher] = TraceSession(
-            first=visit.publication.sequence - place,
-            upstream=visit.source,
-            from_client=visit.from_client,
+            first=first,
+            upstream=way.source,
+            from_client=way.from_client,
             began=now,
             last=now,
-            is_whole=place == 0,
+            is_whole=is_whole,
         )
         return session
 

@@ -453,7 +453,7 @@ def _session(session: Session, shell: Shell) -> dict[str, Any]:
         "congested": session.congested,
         "subscriptions": len(session.subscriptions),
         "advertisements": len(session.advertisements),
-        "waiting": len(session.channel.data.outbox),
+        "waiting": session.channel.data.waiting,
         "held_bytes": session.held_bytes,
         "open": session.open,
         "spilled": session.channel.data.spilled,

@@ -35,6 +35,8 @@ from roost.broker.messages import (
     Ping,
     Pong,
 )
+from roost.chunks.stream import read
+from roost.chunks.taking import Taken
 from roost.runtime.keepalive import Keepalive, Verdict, set_options
 from roost.runtime.strangers import Arrival
 from roost.wire import PREFACE, StreamDecoder, WireError, encode
@@ -132,8 +134,20 @@ class SocketConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.is_deaf:
             return
-        now = self.heard_at = self.shell.loop.time()
+        self.heard_at = self.shell.loop.time()
         self.shell.bytes_in += len(data)
+        if self.shell.takes_chunks and self._can_take:
+            data = read(self._decoder, data, self._take_chunk, self._handle_frame)
+            if self.is_deaf:
+                return
+            if not data:
+                self.part_since = None
+                return
+        self._feed(data)
+
+    def _feed(self, data: bytes) -> None:
+        """Have the machine handle what these bytes complete."""
+        now = self.heard_at
         try:
             parcels = self._decoder.feed(data)
         except WireError as error:
@@ -175,6 +189,24 @@ class SocketConnection(asyncio.Protocol):
 
     # --- reading ------------------------------------------------------------------------------------
 
+    @property
+    def _can_take(self) -> bool:
+        """Whether what arrives goes to the machine at once."""
+        return self.greeted and not (self._paused or self._throttled or self._held)
+
+    def _take_chunk(self, data: bytes, start: int) -> Taken:
+        taken = self.shell.take_chunk(self.id, data, start)
+        if taken.events:
+            self.spoke_at = self.heard_at
+            self.part_since = None
+            if self._buckets:
+                self._throttle(taken.events)
+        return taken
+
+    def _handle_frame(self, data: bytes) -> bool:
+        self._feed(data)
+        return self._can_take and not self.is_deaf
+
     def _take(self, parcels: list[Parcel]) -> None:
         if self._paused or self._throttled or self._held:  # what was held goes first
             self._hold([p for p in parcels if _is_data(p)])
@@ -186,7 +218,7 @@ class SocketConnection(asyncio.Protocol):
         if not parcels:
             return
         if self._buckets:
-            self._throttle(parcels)
+            self._throttle(sum(map(_is_data, parcels)))
         self.shell.handle(Received(self.id, parcels))
 
     def _hold(self, parcels: list[Parcel]) -> None:
@@ -237,9 +269,9 @@ class SocketConnection(asyncio.Protocol):
         self._pass_on(held)
         self.read_or_not()
 
-    def _throttle(self, parcels: list[Parcel]) -> None:
-        """Read on when the rates allow for what has come; a burst is free."""
-        count, now = sum(map(_is_data, parcels)), self.shell.loop.time()
+    def _throttle(self, count: int) -> None:
+        """Read on when the rates allow for so many events that have come; a burst is free."""
+        now = self.shell.loop.time()
         wait_s = max(bucket.take(count, now) for bucket in self._buckets)
         if wait_s and not self._throttled:
             self._throttled = True

@@ -73,8 +73,8 @@ class LoadMeter:
         is_prompt = busy_s / period < BUSY and period < PERIOD_S + LATE_S
         unread = 0 if is_prompt else self._unread(shell, connections, routed)
         queue = unread + sum(connection.held for connection in connections.values())
-        output_queue = sum(len(link.channel.data.outbox) for link in machine.links.values())
-        output_queue += sum(len(s.channel.data.outbox) for s in machine.sessions.values())
+        output_queue = sum(link.channel.data.waiting for link in machine.links.values())
+        output_queue += sum(s.channel.data.waiting for s in machine.sessions.values())
         outputs, bytes_per_s = self._outputs, (shell.bytes_out - self._bytes_out) / period
         outputs.look(machine, connections, shell.bytes_out, shell.messages_out, period)
         load = LoadIndices(

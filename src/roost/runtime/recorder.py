@@ -69,6 +69,7 @@ class Recorder(Module):
     """Writes what the broker does."""
 
     name = "recorder"
+    hears_every = 0
 
     def __init__(self, broker: str, life: int, settings: TraceTable, data: str = "") -> None:
         self.trouble = ""  # why the last trace came to an end
@@ -88,6 +89,7 @@ class Recorder(Module):
         self._links: set[str] = set()  # those of which there are rows
         self._drain_is_due = False
         self.tap: Callable[..., None] = self._log.tap
+        self.tap_many = self._log.tap_many
 
     @property
     def recording(self) -> bool:
@@ -125,6 +127,7 @@ class Recorder(Module):
         self._keep(Recording(str(folder), run, content))
         self._shell = shell
         self.tap = self._tapped if content else self._log.tap
+        self.tap_many = None if content else self._log.tap_many
         self._interests = Interests(self._broker, self._life)
         for module in self._modules:
             module.measured = []

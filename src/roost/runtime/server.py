@@ -164,6 +164,7 @@ class BrokerServer:
             refused=self.refused,
             report=self.watch.report,
             answered=self.questions.answered,
+            chunks=self.wire_limits if config.broker.chunks else None,
         )
         self.shell.handle(ModuleSwitched(self.recorder.name, ModuleState.OFF.value))
         self.optimisers.begin(self.shell)

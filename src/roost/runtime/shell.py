@@ -29,6 +29,7 @@ from roost.broker.commands import (
     Report,
     ResumeReading,
     Send,
+    SendRun,
     SetTimer,
 )
 from roost.broker.core import Broker
@@ -36,7 +37,8 @@ from roost.broker.events import ConnectionAccepted, ConnectionClosed, TimerFired
 from roost.broker.machine import Happening
 from roost.broker.messages import AttachRefused, Frame, Parcel, Refused
 from roost.broker.server import Server
-from roost.wire import delivery_head, encode, publication_bytes
+from roost.chunks.taking import Chunks, Left, Taken, can_take
+from roost.wire import Limits, delivery_head, encode, publication_bytes
 
 # Neighbours that lost each other at the same moment shouldn't dial at the same moment, again and again.
 DIAL_JITTER = 0.25
@@ -73,8 +75,13 @@ class Shell:
         refused: Callable[[int, str, str], None] = lambda *_: None,
         report: Callable[[Report], None] = lambda _: None,
         answered: Callable[[Answered], None] = lambda _: None,
+        chunks: Limits | None = None,  # of what is read, if publications are taken in chunks
     ) -> None:
         self.machine = machine
+        # Before anything happens to it: the tables of chunks follow its own.
+        is_plain = chunks is not None and isinstance(machine, Broker) and can_take(machine)
+        self._chunks = Chunks(self.broker, chunks) if is_plain and chunks is not None else None
+        self._timed: Callable[[float, float], None] | None = None
         self.loop = asyncio.get_running_loop()
         self.connections: dict[int, Connection] = {}
         self.messages_out = 0
@@ -100,8 +107,24 @@ class Shell:
         if not self.over:
             self.execute(self.machine.handle(event, self.loop.time()))
 
+    def take_chunk(self, connection: int, data: bytes, start: int) -> Taken:
+        """Publications have come; what of them is not taken is to be handled."""
+        if self._chunks is None or self.over:
+            return Taken([], start, 0, Left.ALL)
+        began = time.monotonic()
+        taken = self._chunks.take(connection, data, start, self.loop.time())
+        if self._timed is not None and taken.events:
+            self._timed(began, time.monotonic())
+        self.execute(taken.commands)
+        return taken
+
+    @property
+    def takes_chunks(self) -> bool:
+        return self._chunks is not None
+
     def time_handling(self, timed: Callable[[float, float], None] | None) -> None:
         """Tell, from now on, from when to when the machine was at work. None: no more, and at no cost."""
+        self._timed = timed
         if timed is None:
             self.__dict__.pop("handle", None)
         else:
@@ -142,6 +165,8 @@ class Shell:
                 self._deliver(command)  # type: ignore[arg-type]
             elif kind is Send:
                 self._send(command.connection, command.parcel)  # type: ignore[union-attr]
+            elif kind is SendRun:
+                self._send_run(command)  # type: ignore[arg-type]
             else:
                 self._execute_rare(command)
 
@@ -156,6 +181,15 @@ class Shell:
             if not connection.out:
                 self._is_dirty(connection)
             connection.out.append(encode(parcel))
+
+    def _send_run(self, command: SendRun) -> None:
+        """Bytes as they are."""
+        connection = self.connections.get(command.connection)
+        if connection is not None:
+            if not connection.out:
+                self._is_dirty(connection)
+            connection.out.append(command.run.data)
+            self.messages_out += len(command.run)
 
     def _deliver(self, command: Deliver) -> None:
         """One publication to many: its own bytes are the same for all."""
@@ -254,7 +288,7 @@ class Shell:
                 "up": link.greeted,
                 "dials": link.dials,
                 "standby": link.standby,
-                "waiting": len(link.channel.data.outbox) + len(link.channel.control.outbox),
+                "waiting": link.channel.data.waiting + link.channel.control.waiting,
                 "sent": link.channel.data.sent,
                 "received": link.channel.data.received,
                 "congested": link.congested,
@@ -269,7 +303,7 @@ class Shell:
             "links": links,
             "sessions": len(sessions),
             "attached": sum(session.connection is not None for session in sessions),
-            "waiting": sum(len(session.channel.data.outbox) for session in sessions),
+            "waiting": sum(session.channel.data.waiting for session in sessions),
             "connections": len(self.connections),
             **machine.figures(),
             "duplicates": machine.traffic.duplicates,

@@ -10,20 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from roost.broker.config import BrokerConfig
-from roost.broker.core import Broker
-from roost.broker.events import ConnectionAccepted, LinkAdded, Received, Started
-from roost.broker.messages import (
-    CONTROL,
-    DATA,
-    PROTOCOL_VERSION,
-    Advertise,
-    Attach,
-    Frame,
-    Publication,
-    Subscribe,
-)
-from roost.language import Event, parse_advertisement, parse_subscription
+from roost.chunks.rehearsing import rehearse
 from roost.matching.compiling import compiling_told
 
 # How often somebody who looks on is told how far it is.
@@ -65,22 +52,5 @@ def warm_up(say: Callable[[str], None] = lambda _: None, *, is_watched: bool = F
     """
     compiling = Compiling(say, is_watched=is_watched)
     with compiling_told(compiling.begun):
-        _do_a_little()
+        rehearse()
     compiling.over()
-
-
-def _do_a_little() -> None:
-    broker = Broker(BrokerConfig(broker="nobody", incarnation="none"))
-    broker.handle(Started(), 0.0)
-    broker.handle(LinkAdded("nowhere", dial=False), 0.0)
-    broker.handle(ConnectionAccepted(1), 0.0)
-    parcels = (
-        Attach(
-            PROTOCOL_VERSION, "client", "session", resume=False, control_received=0, data_received=0
-        ),
-        Frame(CONTROL, 1, Advertise("a", parse_advertisement("class = 'A' and x > 0"), "")),
-        Frame(CONTROL, 2, Subscribe("s", parse_subscription("class = 'A' and x > 1"), "")),
-        Frame(CONTROL, 3, Subscribe("t", parse_subscription("x > 5 or y prefix 'b'"), "")),
-        Frame(DATA, 1, Publication("client", 1, Event({"class": "A", "x": 9}))),
-    )
-    broker.handle(Received(1, parcels), 0.0)

@@ -67,16 +67,18 @@ def sum_of(counts: Collection[MoveCounts]) -> MoveCounts:
     )
 
 
-def outcome(profile: str, seed: int) -> Outcome:
+def outcome(profile: str, chunks: bool, seed: int) -> Outcome:
     """Run one seed. Of the module, so that other processes find it."""
-    _, world, checks = fuzz(seed, profile)
+    _, world, checks = fuzz(seed, profile, chunks=chunks)
     moves = sum_of([client.machine.move_counts for client in world.clients.values()])
     return Outcome(seed, checks, moves)
 
 
-def campaign(seeds: Iterable[int], profile: str, jobs: int = 1) -> Iterator[Outcome]:
+def campaign(
+    seeds: Iterable[int], profile: str, jobs: int = 1, *, chunks: bool = False
+) -> Iterator[Outcome]:
     """The outcomes in the order of the seeds, as they come. There may be seeds without end."""
-    work = partial(outcome, profile)
+    work = partial(outcome, profile, chunks)
     if jobs == 1:
         yield from map(work, seeds)
         return

@@ -609,6 +609,7 @@ def fuzz(
     *,
     modules: Modules | None = None,
     routing: str | None = None,
+    chunks: bool = False,
 ) -> tuple[Scenario | ServiceScenario, World, Checks]:
     """Run the scenario of a seed to its end, let it come to rest, and judge.
 
@@ -624,6 +625,7 @@ def fuzz(
         seed=seed,
         storybook=storybook,
         modules=modules_of(settings, modules),
+        chunks=chunks,
     )
     run(world, scenario.until)
     rested = rest(world)

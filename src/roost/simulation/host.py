@@ -59,7 +59,9 @@ from roost.broker.events import (
 from roost.broker.machine import Happening
 from roost.broker.messages import DATA, Ack, Frame, Parcel, Publication
 from roost.broker.module import Module, ModuleState
+from roost.chunks.taking import can_take
 from roost.simulation.addresses import address_of
+from roost.simulation.chunked import ChunkWay
 from roost.simulation.network import Connection
 from roost.traces.rows import LinkRow, link_counts
 from roost.wire import delivery_sizes, size_of
@@ -200,6 +202,7 @@ class Life:
 
     __slots__ = (
         "_busy",
+        "_chunks",
         "_control_free_at",
         "_free_at",
         "_held",
@@ -234,6 +237,9 @@ class Life:
         self.traffic = self.machine.traffic
         self._table = self.machine.table
         self._messages_s = host.messages_s
+        self._chunks: ChunkWay | None = None
+        if host.world.chunks and isinstance(self.machine, Broker) and can_take(self.machine):
+            self._chunks = ChunkWay(self.machine)
         self.over = False
         self.control: deque[tuple[int, Frame]] = deque()
         self.data: deque[tuple[float, int, Frame]] = deque()  # when it came, connection, frame
@@ -293,10 +299,14 @@ class Life:
         self._busy = False
         now = self.clock.now
         self.meter.busy_s += now - begun
-        commands = self.machine.take(connection, frame, now)
-        if commands is None:
-            commands = self.machine.handle(Received(connection, (frame,)), now)
         message = frame.message
+        commands: list[Command] | None
+        if self._chunks is not None and type(message) is Publication:
+            commands = self._chunks.commands(connection, frame, now)
+        else:
+            commands = self.machine.take(connection, frame, now)
+            if commands is None:
+                commands = self.machine.handle(Received(connection, (frame,)), now)
         if type(message) is Publication:
             self.world.visited(self, frame, message, begun - arrived, now - begun)
         self.execute(commands)

@@ -69,8 +69,10 @@ class World:
         storybook: Storybook | None = None,
         modules: Callable[[str], Sequence[Module]] | None = None,
         config: dict[str, Any] | None = None,
+        chunks: bool = False,
     ) -> None:
         self.settings = settings
+        self.chunks = chunks  # publications are taken as live brokers take them
         self.clock = Clock()
         self.network = Network(self.clock)
         self.overlay = Fabric()

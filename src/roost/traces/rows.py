@@ -152,7 +152,7 @@ def link_counts(link: Link, *, before: bool = False) -> Iterator[tuple[str, tupl
         yield "data", (marks.data_sent, marks.data_received, 0)
     else:
         for name, lane in (("control", link.channel.control), ("data", link.channel.data)):
-            yield name, (lane.sent, lane.received, len(lane.outbox))
+            yield name, (lane.sent, lane.received, lane.waiting)
 
 
 def load_row(time: float, broker: str, load: LoadIndices) -> LoadRow:

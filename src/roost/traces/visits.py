@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from roost.broker.hops import Hop, Session
 from roost.broker.messages import Publication
+from roost.broker.module import Passage
 from roost.traces.columns import Words
 from roost.traces.rows import Names, Reached
 from roost.traces.schemas import SCHEMAS
@@ -88,8 +89,9 @@ class VisitLog:
     def __init__(self) -> None:
         self._heard: list[Publication] = []  # and not yet packed
         self._routes: list[_Unnamed] = []
+        self._numbers: dict[tuple[object, ...], int] = {}  # of routes
         self._begin()
-        self.tap, self._forget = self._new_tap()
+        self.tap, self._turn = self._new_tap()
 
     def _begin(self) -> None:
         self._publishers = Words()
@@ -106,9 +108,9 @@ class VisitLog:
 
     def _new_tap(self) -> tuple[Tap, Callable[[], None]]:
         """Closures, because their variables are found more quickly than what an object has."""
-        routes, heard = self._routes, self._heard
+        heard = self._heard
         hear, begin_run, matched_of = heard.append, self._begin_run, attrgetter("matched")
-        numbers: dict[tuple[object, ...], int] = {}
+        number_of = self._number_of
         last_source: Hop | None = None
         last_hops = 0
         last_links: Sequence[Hop] = ()
@@ -138,19 +140,47 @@ class VisitLog:
                 matched = list(map(matched_of, local))
                 last_source, last_hops, last_links, last_local = source, hops, links, local
                 last_matched = matched
-                key = (source, hops, tuple(links), tuple(local), tuple(matched))
-                number = numbers.setdefault(key, len(routes))
-                if number == len(routes):
-                    routes.append((source, hops, links, local, matched))
-                begin_run(number)
+                begin_run(number_of(source, hops, links, local, matched))
             hear(publication)
 
-        def forget() -> None:
+        def turn() -> None:
             nonlocal last_source
             last_source = None
-            numbers.clear()
 
-        return tap, forget
+        return tap, turn
+
+    def _number_of(
+        self,
+        source: Hop,
+        hops: int,
+        links: Sequence[Hop],
+        local: Sequence[Hop],
+        matched: Sequence[tuple[str, ...]],
+    ) -> int:
+        routes = self._routes
+        key = (source, hops, tuple(links), tuple(local), tuple(matched))
+        number = self._numbers.setdefault(key, len(routes))
+        if number == len(routes):
+            routes.append((source, hops, links, local, matched))
+        return number
+
+    def tap_many(self, passage: Passage) -> None:
+        """The same of many that were routed together."""
+        self._pack()
+        self._turn()
+        first, hops = len(self._sequence), passage.hops
+        for turn, way in zip(passage.turns.tolist(), passage.ways, strict=True):
+            number = self._number_of(passage.source, int(hops[turn]), *way)
+            if not self._run_route or self._run_route[-1] != number:
+                self._run_route.append(number)
+                self._run_from.append(first + turn)
+        publishers, places = passage.publishers
+        numbers = np.array([self._publishers[name] for name in publishers], np.int32)
+        self._publisher.frombytes(numbers[places].tobytes())
+        self._sequence.frombytes(passage.sequence.astype(np.int64).tobytes())
+        self._published_at.frombytes(passage.published_at.astype(np.float64).tobytes())
+        self._bytes.frombytes(passage.bytes.astype(np.int32).tobytes())
+        self._traced.extend(bytes(len(passage)))
 
     def _begin_run(self, route: int) -> None:
         self._run_route.append(route)
@@ -189,7 +219,8 @@ class VisitLog:
             run_from=self._run_from,
         )
         self._routes.clear()
-        self._forget()
+        self._numbers.clear()
+        self._turn()
         self._begin()
         return taken
 

@@ -40,7 +40,7 @@ from roost.language import Advertisement, Event, Subscription
 from roost.language.values import NAME_LENGTH_MAX
 from roost.wire import kinds
 from roost.wire.errors import WireError, refusal
-from roost.wire.limits import DEFAULT_LIMITS, Limits
+from roost.wire.limits import DEFAULT_LIMITS, NO_LIMITS, Limits
 
 # Length, mark of the array, tag, priority, mark of a uint32, sequence, hops.
 _HEAD: Final = struct.Struct(">IBBBBIB")
@@ -157,6 +157,11 @@ def delivery_sizes(publication: Publication, frames: Iterable[tuple[int, Frame]]
 def decode(body: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> Parcel:
     """The parcel of a body (the length in front is `StreamDecoder`'s); WireError if it is none."""
     return decoder_for(limits).decode(body)
+
+
+def publication_of(own: bytes) -> Publication:
+    """The publication whose own part that is; of what we have read before, or written ourselves."""
+    return decoder_for(NO_LIMITS).publication(own, own)
 
 
 def _ids_size(subscriptions: tuple[str, ...]) -> int:
@@ -288,7 +293,7 @@ class Decoder:
             mark, tag, priority, number, sequence, hops, ids, id_mark = _read_head(body)
             if number == _UINT32 and hops <= _FIXINT_MAX and priority <= DATA:
                 if tag == _PUBLICATION and mark == _PUBLICATION_MARK:
-                    publication = self._publication(body[_BODY_HEAD_SIZE:], body)
+                    publication = self.publication(body[_BODY_HEAD_SIZE:], body)
                     return Frame(priority, sequence, publication, hops)
                 if tag == _DELIVERY and mark == _DELIVERY_MARK and ids == _ARRAY + 1:
                     length = id_mark - _FIXSTR
@@ -296,7 +301,7 @@ class Decoder:
                         stop = _FAST_SIZE + length
                         id_ = self._id(body[_FAST_SIZE:stop])
                         if id_ is not None:
-                            publication = self._publication(body[stop:], body)
+                            publication = self.publication(body[stop:], body)
                             return Frame(priority, sequence, Delivery(publication, id_), hops)
         try:
             wire: Any = self._read(body)
@@ -304,10 +309,10 @@ class Decoder:
             raise _refusal(error, bytes(body)) from error
         wire_type = type(wire)
         if wire_type is self._publication_frame:
-            publication = self._publication(bytes(wire.publication), body)
+            publication = self.publication(bytes(wire.publication), body)
             return Frame(wire.priority, wire.sequence, publication, wire.hops)
         if wire_type is self._delivery_frame:
-            publication = self._publication(bytes(wire.publication), body)
+            publication = self.publication(bytes(wire.publication), body)
             delivery = Delivery(publication, wire.subscriptions)
             return Frame(wire.priority, wire.sequence, delivery, wire.hops)
         if wire_type in self._unnumbered:
@@ -332,7 +337,8 @@ class Decoder:
             self._ids[bytes(raw)] = ids
         return ids
 
-    def _publication(self, raw: bytes | memoryview, body: bytes | memoryview) -> Publication:
+    def publication(self, raw: bytes | memoryview, body: bytes | memoryview) -> Publication:
+        """A publication's own part, which stands at the end of a body."""
         raw = bytes(raw)
         if len(raw) > self._publication_bytes_max:
             raise WireError(

@@ -58,6 +58,7 @@ Examples:
   roost sim fuzz --first 300 --seeds 1000 --jobs 4 --save failed
   roost sim fuzz --first 134 --seeds 1 --story S3
   roost sim fuzz --profile moves --moves 10000 --jobs 2
+  roost sim fuzz --seeds 300 --chunks
 """
 
 ProfileName = Literal["none", "network", "crash", "all", "edges", "rewirings"]
@@ -75,6 +76,9 @@ FuzzProfileName = Literal[
     "partition",
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Chunks = Annotated[
+    bool, typer.Option("--chunks", help="Brokers take publications as bytes, as live ones do.")
+]
 Seed = Annotated[int, typer.Option(min=0, help="Of all that the workload leaves open.")]
 Stories = Annotated[
     list[str] | None,
@@ -126,6 +130,7 @@ def run(
     no_rest: Annotated[
         bool, typer.Option("--no-rest", help="Stop dead, rather than let all arrive.")
     ] = False,
+    chunks: Chunks = False,
     json_: Json = False,
 ) -> None:
     """Run a workload, and check every delivery and table."""
@@ -137,7 +142,15 @@ def run(
         parse_order(name, order.split()) for name, order in modules_of(module or []).items()
     )
     plan = Plan(
-        file, seed, until, trace, faults, rest=not no_rest, stories=bool(story), modules=orders
+        file,
+        seed,
+        until,
+        trace,
+        faults,
+        rest=not no_rest,
+        stories=bool(story),
+        modules=orders,
+        chunks=chunks,
     )
     result = carry_out(plan) if animate is None else animated(plan, animate)
     if json_:
@@ -257,6 +270,7 @@ def fuzz(
         typer.Option(metavar="DIR", file_okay=False, help="Write the workloads that fail there."),
     ] = None,
     story: Stories = None,
+    chunks: Chunks = False,
     json_: Json = False,
 ) -> None:
     """Run random scenarios with faults, and check every delivery and table."""
@@ -277,16 +291,17 @@ def fuzz(
     if moves is None:
         some = range(first, first + (seeds or FUZZ_SEEDS))
         with report.progress("scenarios", len(some)) as say:
-            for outcome in campaign(some, profile, jobs):
+            for outcome in campaign(some, profile, jobs, chunks=chunks):
                 ran.add(outcome)
                 say(ran.seeds)
     else:
         with report.progress("moves", moves) as say:
-            for outcome in campaign(count(first), profile, jobs):
+            for outcome in campaign(count(first), profile, jobs, chunks=chunks):
                 ran.add(outcome)
                 say(ran.moves.finished)
                 if ran.moves.finished >= moves:
                     break
+    words = [f"--profile {profile}"] * (profile != "all") + ["--chunks"] * chunks
     saved = {o.seed: save_scenario(o.seed, profile, save) for o in ran.wrong if save is not None}
     if json_:
         print_json(
@@ -296,38 +311,37 @@ def fuzz(
                 "seeds": ran.seeds,
                 "delivered": ran.delivered,
                 "moves": to_builtins(ran.moves),
-                "failures": [failure_json(o, profile, saved.get(o.seed)) for o in ran.wrong],
+                "failures": [failure_json(o, words, saved.get(o.seed)) for o in ran.wrong],
             }
         )
     else:
         console = people()
         for outcome in ran.wrong:
-            report.show_failure(console, outcome, replay(outcome, profile), saved.get(outcome.seed))
+            report.show_failure(console, outcome, replay(outcome, words), saved.get(outcome.seed))
         report.show_campaign(console, ran)
         if seeds == 1:
-            tell_stories(first, profile, story or [o.subject for o in ran.wrong if o.subject])
+            about = story or [o.subject for o in ran.wrong if o.subject]
+            tell_stories(first, profile, about, chunks=chunks)
     if ran.wrong:
         raise typer.Exit(EXIT_VIOLATIONS)
 
 
-def replay(outcome: Outcome, profile: str) -> str:
+def replay(outcome: Outcome, options: list[str]) -> str:
     """The command that runs a seed again, and tells the story of what went wrong first."""
-    words = ["roost sim fuzz", f"--first {outcome.seed}", "--seeds 1"]
-    if profile != "all":
-        words.append(f"--profile {profile}")
+    words = ["roost sim fuzz", f"--first {outcome.seed}", "--seeds 1", *options]
     if outcome.subject is not None:
         words.append(f"--story {outcome.subject}")
     return " ".join(words)
 
 
-def failure_json(outcome: Outcome, profile: str, saved: Path | None) -> dict[str, Any]:
+def failure_json(outcome: Outcome, options: list[str], saved: Path | None) -> dict[str, Any]:
     """A seed that failed, for programs."""
     from msgspec import to_builtins
 
     return {
         "seed": outcome.seed,
         "checks": to_builtins(outcome.checks),
-        "replay": replay(outcome, profile),
+        "replay": replay(outcome, options),
         "saved": None if saved is None else str(saved),
     }
 
@@ -351,7 +365,7 @@ def save_scenario(seed: int, profile: str, folder: Path) -> Path:
     return path
 
 
-def tell_stories(seed: int, profile: str, ids: list[str]) -> None:
+def tell_stories(seed: int, profile: str, ids: list[str], *, chunks: bool) -> None:
     """Runs a seed again, this time with somebody who listens."""
     if not ids:
         return
@@ -360,6 +374,6 @@ def tell_stories(seed: int, profile: str, ids: list[str]) -> None:
     from roost.simulation.fuzz import fuzz as run_seed
 
     storybook = Storybook()
-    run_seed(seed, profile, storybook)
+    run_seed(seed, profile, storybook, chunks=chunks)
     for id_ in ids:
         report.show_story(people(), id_, storybook)

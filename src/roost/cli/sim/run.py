@@ -47,6 +47,7 @@ class Plan:
     rest: bool
     stories: bool
     modules: tuple[ModuleOrder, ...] = ()  # besides those that the file names
+    chunks: bool = False
 
     @property
     def run(self) -> str:
@@ -124,7 +125,12 @@ def carry_out(plan: Plan) -> Result:
     storybook = Storybook() if plan.stories else None
     with traced(plan, workload, until) as trace:
         world = WatchedWorld(
-            workload.settings, workload.statements, seed=plan.seed, trace=trace, storybook=storybook
+            workload.settings,
+            workload.statements,
+            seed=plan.seed,
+            trace=trace,
+            storybook=storybook,
+            chunks=plan.chunks,
         )
         world.decisions, world.overlays = [], []
         began = time.perf_counter()

@@ -3,7 +3,8 @@
 Importing a kernel compiles nothing: Numba compiles it when it is first called, and keeps the machine code
 on disk for the next process. Numba looks only at the file of the kernel itself to tell whether its code
 is stale; our kernels call each other across files. So the code is kept in a directory named after the
-sources of all of them: an edit anywhere makes a new directory.
+sources of all of them: an edit anywhere makes a new directory. A package whose kernels call these has a
+`Workshop` of its own, and names theirs among the sources.
 """
 
 from __future__ import annotations
@@ -23,53 +24,60 @@ from numba.np import arrayobj
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _fingerprint() -> str:
+def _fingerprint(folders: tuple[Path, ...]) -> str:
     digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
+    for folder in folders:
+        for path in sorted(folder.glob("*.py")):
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-_DIRECTORY = Path(__file__).parent / "__pycache__" / f"kernels-{_fingerprint()}"
+class Workshop:
+    """The kernels of a folder, which may call those of others. Their code is kept beside them."""
+
+    def __init__(self, folder: Path, *others: Path) -> None:
+        mark = _fingerprint((folder, *others))
+        self.directory = folder / "__pycache__" / f"kernels-{mark}"
+
+    def is_compiled(self) -> bool:
+        """Whether machine code of these kernels is on disk, in their own directory."""
+        return any(self.directory.rglob("*.nbi"))
+
+    def kernel(self, function: _Function) -> _Function:
+        """Compile on first use, without the interpreter lock, and keep the code on disk.
+
+        Where the package's own directory cannot be written, Numba falls back to the user's cache directory.
+        """
+        return self._compiled(function)
+
+    def lean(self, function: _Function) -> _Function:
+        """A `kernel` that makes no arrays, and so need not count references to them.
+
+        For what runs for every event: counting costs more than many a kernel does.
+        """
+        return self._compiled(function, _nrt=False)
+
+    def inlined(self, function: _Function) -> _Function:
+        """A `lean` kernel that becomes part of its callers.
+
+        To hand over an array means to copy all that describes it.
+        """
+        return self._compiled(function, _nrt=False, inline="always")
+
+    def _compiled(self, function: _Function, **options: Any) -> _Function:
+        before = config.CACHE_DIR
+        config.CACHE_DIR = str(self.directory)
+        try:
+            compiled = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+        finally:
+            config.CACHE_DIR = before
+        return compiled
 
 
-def is_compiled() -> bool:
-    """Whether machine code of these kernels is on disk, in their own directory."""
-    return any(_DIRECTORY.rglob("*.nbi"))
-
-
-def kernel(function: _Function) -> _Function:
-    """Compile on first use, without the interpreter lock, and keep the code on disk.
-
-    Where the package's own directory cannot be written, Numba falls back to the user's cache directory.
-    """
-    return _compiled(function)
-
-
-def lean(function: _Function) -> _Function:
-    """A `kernel` that makes no arrays, and so need not count references to them.
-
-    For what runs for every event: counting costs more than many a kernel does.
-    """
-    return _compiled(function, _nrt=False)
-
-
-def inlined(function: _Function) -> _Function:
-    """A `lean` kernel that becomes part of its callers.
-
-    To hand over an array means to copy all that describes it.
-    """
-    return _compiled(function, _nrt=False, inline="always")
-
-
-def _compiled(function: _Function, **options: Any) -> _Function:
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(_DIRECTORY)
-    try:
-        compiled = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
-    finally:
-        config.CACHE_DIR = before
-    return compiled
+FOLDER = Path(__file__).parent
+_here = Workshop(FOLDER)
+_DIRECTORY = _here.directory
+is_compiled, kernel, lean, inlined = _here.is_compiled, _here.kernel, _here.lean, _here.inlined
 
 
 def direct(compiled: Any) -> Callable[..., Any]:
