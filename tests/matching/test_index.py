@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -107,6 +108,14 @@ class IndexAndNaive(RuleBasedStateMachine):
     @rule(event=events())
     def match(self, event: Event) -> None:
         assert_same(self.index, self.naive, event)
+
+    @rule(event=events())
+    def match_bytes(self, event: Event) -> None:
+        """From bytes: the same ids in the same order, however often it is asked."""
+        octets = msgspec.msgpack.encode(event.attributes)
+        expected = self.index.match(event).tolist()
+        assert self.index.match_bytes(octets).tolist() == expected
+        assert self.index.match_bytes(octets).tolist() == expected
 
     @rule(batch=st.lists(events(), max_size=4))
     def match_batch(self, batch: list[Event]) -> None:

@@ -25,6 +25,7 @@ from roost.errors import UserError
 from roost.language import Event, Filter, Interest, filters_of
 from roost.language.filter import not_an_event
 from roost.language.values import EXACT_INT
+from roost.matching.answers import Room, longer
 from roost.matching.batch import (
     Columns,
     Encoded,
@@ -38,6 +39,8 @@ from roost.matching.contract import DuplicateIdError, Ids, UnknownIdError, check
 from roost.matching.demand import demand_of
 from roost.matching.kernels import grid_search, search
 from roost.matching.kernels.jit import direct
+from roost.matching.kernels.reading import END, FULL, UNTRIED, match_octets, match_spans
+from roost.matching.reading import Odds, Reading, event_of, new_event
 from roost.matching.store import Store
 from roost.matching.vocabulary import Attribute
 
@@ -67,7 +70,10 @@ class Index:
         self._never: set[int] = set()
         self._odd: dict[int, _Odd] = {}
         self._parts: dict[int, list[int]] = {}
-        self._next_key = -1
+        self._odds = Odds()
+        self._reading: Reading | None = None
+        self._match_octets: Callable[..., int]
+        self._read = 0  # how much of the room for answers of `match_bytes` is given out
         # How `match` reads an event: attributes that are asked to equal a string, attributes that have
         # bounds, attributes that are asked anything else.
         self._words: list[_Words] = []
@@ -85,6 +91,7 @@ class Index:
         self._out = np.empty(0, np.int64)
         self._used = 0
         self._out_size = grid_search.OVERRUN
+        self._room = Room()
         self._ids_an_event = 1.0
 
     def __len__(self) -> int:
@@ -116,6 +123,7 @@ class Index:
             for key in self._parts.pop(id_):
                 del self._odd[key]
                 self._store.remove(key)
+                self._odds.release(key)
         elif not self._store.remove(id_):
             raise UnknownIdError(id_)
         self._count -= 1
@@ -172,12 +180,14 @@ class Index:
             demand = demand_of(filter_, self._store.attribute, self._store.token)
             if demand is None:
                 continue
-            key, self._next_key = self._next_key, self._next_key - 1
+            key = self._odds.new_key()
             self._store.add(key, demand)
             self._odd[key] = _Odd(id_, None if demand.exact else filter_)
             keys.append(key)
         if keys:
             self._parts[id_] = keys
+            self._odds.put(id_, keys, [self._odd[key].check is not None for key in keys])
+            self._store.revision += 1
         else:
             self._never.add(id_)
 
@@ -222,6 +232,96 @@ class Index:
             out, start = self._renew_out(), 0
         end = self._used = self._match_one(self._frame, n, start)
         return self._resolved(out[start:end], event) if self._odd else out[start:end]
+
+    def match_bytes(self, octets: bytes) -> Ids:
+        """`match` for an event as MessagePack has it: a map of names to values.
+
+        No object is made of it where the tables that kernels have (`lexicon`) decide. UserError if it is
+        no event.
+
+        >>> import msgspec
+        >>> index = Index()
+        >>> index.add_columns([1, 2], [("symbol", "=", ["A", "B"]), ("high", ">", [10.0, 12.5])])
+        >>> index.match_bytes(msgspec.msgpack.encode({"symbol": "B", "high": 13})).tolist()
+        [2]
+        """
+        if type(octets) is not bytes:
+            raise TypeError(f"octets are a {type(octets).__name__}; expected bytes")
+        reading, start = self._reading, self._read
+        if (
+            reading is None
+            or reading.revision != self._store.revision
+            or len(reading.out) - start < self._out_size
+        ):
+            reading = self._reading or self._begin_reading()
+            start = reading.ready(start)
+        end = self._match_octets(reading.frame, octets, start)
+        if end < 0:
+            return self._match_decoded(octets, end)
+        self._read = end
+        return reading.out[start:end]
+
+    def _begin_reading(self) -> Reading:
+        reading = self._reading = self.reading()
+        match_octets(reading.frame, b"", reading.ready())
+        self._match_octets = direct(match_octets)
+        return reading
+
+    def _match_decoded(self, octets: bytes, why: int) -> Ids:
+        event = event_of(octets)
+        if why == UNTRIED:
+            self.learn(event)
+        return self.match(event)
+
+    def match_spans(self, octets: bytes, starts: Ids | Sequence[int]) -> tuple[Ids, Ids]:
+        """`match_batch` for events that stand in one another's wake: event i from starts[i] to starts[i + 1].
+
+        Each is a map as MessagePack has it, as for `match_bytes`.
+        """
+        if not isinstance(octets, bytes):
+            raise TypeError(f"octets are a {type(octets).__name__}; expected bytes")
+        places = np.ascontiguousarray(starts, np.int64)
+        if places.ndim != 1 or not len(places) or places[0] < 0 or places[-1] > len(octets):
+            raise UserError(
+                f"starts are no places in {len(octets):,} bytes, from the first to the last"
+            )
+        if (np.diff(places) < 0).any():
+            raise UserError("starts are not in order")
+        # One of its own: `match_bytes` goes on where its last answer ends.
+        reading = self.reading()
+        size = int(1.25 * self._ids_an_event * (len(places) - 1)) + self._out_size
+        reading.answer_in(self._room.of(size))
+        offsets, raw = np.zeros(len(places), np.int64), np.frombuffer(octets, np.uint8)
+        done = 0
+        while True:
+            done = match_spans(reading.frame, raw, places, offsets, done)
+            if done == len(places) - 1:
+                break
+            why, n = int(reading.frame[END]), int(offsets[done])
+            if why == FULL:
+                reading.answer_in(longer(reading.out, n))
+                continue
+            found = self._match_decoded(octets[places[done] : places[done + 1]], why)
+            if len(reading.out) - n < self._out_size:
+                reading.answer_in(longer(reading.out, n))
+            reading.out[n : n + len(found)] = found
+            done += 1
+            offsets[done] = n + len(found)
+            reading.ready()
+        if done:
+            self._ids_an_event = max(1.0, offsets[-1] / done)
+        return offsets, reading.out[: offsets[-1]]
+
+    def reading(self) -> Reading:
+        """The index for kernels that match events in the bytes of something larger."""
+        return Reading(self._store, self._odds)
+
+    def learn(self, event: Event) -> None:
+        """Let kernels know from now on what the strings of an event are to the index.
+
+        For events of which a kernel said UNTRIED; of others there is nothing to learn.
+        """
+        self._store.lexicon.learn(self._store.attributes, event.attributes)
 
     def _narrowed(self, event: Event) -> tuple[list[_Words], list[_Bounds]]:
         """What of `_words` and `_bounds` the event has."""
@@ -292,7 +392,7 @@ class Index:
     def _search(self, batch: Encoded) -> tuple[Ids, Ids]:
         store = self._store
         offsets = np.zeros(batch.events + 1, np.int64)
-        out = np.empty(int(1.25 * self._ids_an_event * batch.events) + self._out_size, np.int64)
+        out = self._room.of(int(1.25 * self._ids_an_event * batch.events) + self._out_size)
         tokens = np.empty(1 + len(batch.codes) + len(batch.lists), np.int64)
         done = 0
         while True:
@@ -312,7 +412,7 @@ class Index:
             )
             if done == batch.events:
                 break
-            out.resize(2 * len(out), refcheck=False)
+            out = longer(out, offsets[done])
         if batch.events:
             self._ids_an_event = max(1.0, offsets[-1] / batch.events)
         return offsets, out[: offsets[-1]]
@@ -349,8 +449,7 @@ class Index:
     def _refresh(self) -> None:
         """Bring what `match` uses up to date after a change of the attributes."""
         store = self._store
-        self._event = np.zeros(search.NUMBERS + store.slot_count, np.int64)
-        self._event.view(np.float64)[search.NUMBERS :] = np.nan
+        self._event = new_event(store.slot_count)
         self._token_view = memoryview(self._event)  # type: ignore[arg-type]
         self._number_view = memoryview(self._event.view(np.float64))[search.NUMBERS :]  # type: ignore[arg-type]
         attributes = store.attributes.values()

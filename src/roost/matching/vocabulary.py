@@ -34,6 +34,9 @@ class Affixes:
         self._tokens: dict[str, int] = {}
         self._lengths: Counter[int] = Counter()
 
+    def __len__(self) -> int:
+        return len(self._tokens)
+
     def add(self, affix: str, token: int) -> None:
         """Enter an affix that is not there yet."""
         self._tokens[affix] = token
@@ -110,6 +113,16 @@ class Attribute:
         """Whether a number may satisfy any of its tokens."""
         return bool(self.numbers or self._present)
 
+    @property
+    def has_patterns(self) -> bool:
+        """Whether a string may satisfy a token that does not name it."""
+        return bool(self._prefixes or self._suffixes or self._tests)
+
+    @property
+    def presence(self) -> tuple[int | None, int | None]:
+        """The tokens that any value satisfies, and any number."""
+        return self._present.get(None), self._present.get(Kind.NUMBER)
+
     def memory_bytes(self) -> int:
         """About what its tokens take."""
         tables = (self.tokens, self.equal, self.strings, self.numbers, self._tests, self._memo)
@@ -121,7 +134,7 @@ class Attribute:
     def add(self, admitted: ValueSet, token: int) -> None:
         """Let `token` stand for "the value is in `admitted`"."""
         self.tokens[admitted] = token
-        members = _members(admitted)
+        members = members_of(admitted)
         if members is not None:
             for value in members:
                 self._add_member(value, token)
@@ -135,7 +148,7 @@ class Attribute:
     def remove(self, admitted: ValueSet) -> None:
         """Forget what `add` entered."""
         token = self.tokens.pop(admitted)
-        members = _members(admitted)
+        members = members_of(admitted)
         if members is not None:
             for value in members:
                 self._remove_member(value, token)
@@ -179,8 +192,11 @@ class Attribute:
         return tokens
 
     def _evaluate(self, s: str) -> Tokens:
+        return (*self.strings.get(s, ()), *self.patterns_of(s))
+
+    def patterns_of(self, s: str) -> Tokens:
+        """The tokens that the string satisfies and that do not name it."""
         return (
-            *self.strings.get(s, ()),
             *self._prefixes.of_start(s),
             *self._suffixes.of_end(s),
             *(token for token, admitted in self._tests.items() if s in admitted),
@@ -236,7 +252,7 @@ def _discard(tokens: dict[_K, Tokens], value: _K, token: int) -> None:
         del tokens[value]
 
 
-def _members(admitted: ValueSet) -> list[Value] | None:
+def members_of(admitted: ValueSet) -> list[Value] | None:
     """The values of a finite set; None if the set is infinite."""
     numbers, strings = admitted.numbers.members, admitted.strings.members
     if numbers is None or strings is None:
