@@ -187,7 +187,7 @@ def test_text_is_utf_8(raw: bytes) -> None:
 def test_spans_of_something_larger(interests: list[Interest], tried: list[Event]) -> None:
     """As another kernel uses it: a frame that is asked for once, bytes before and behind."""
     index = index_of(interests)
-    within = index.reading()
+    within = index.spans()
     frame = within.frame
     for event in tried:
         end = 0

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.journal import Journal
 from roost.broker.messages import CONTROL, DATA, Ack, Frame, Message, Priority
+from roost.broker.runs import Run
 
 
 class Lane:
@@ -27,11 +28,12 @@ class Lane:
 
     __slots__ = (
         "__weakref__",
+        "_outbox",
+        "_runs",
         "acked",
         "journal",
         "key",
         "memory_max",
-        "outbox",
         "priority",
         "received",
         "reported",
@@ -47,11 +49,30 @@ class Lane:
         self.journal = journal
         self.sent = 0  # the last number given
         self.acked = 0  # the last number that has arrived there
-        self.outbox: deque[Frame] = deque()  # numbers acked + 1 to sent, less those at the end ...
-        self.spilled = 0  # ... so many, that are in the store only
+        self._outbox: deque[Any] = deque()  # frames, and runs of them that nobody has looked into:
+        self._runs = 0  # so many
+        self.spilled = 0  # so many messages, of the outbox and at its end, are in the store only
         self.memory_max = 0  # from how many on; 0 is never
         self.received = 0  # the last number that has arrived here
         self.reported = 0  # the last of those that we have acknowledged
+
+    @property
+    def outbox(self) -> deque[Frame]:
+        """What has been sent and has not arrived: numbers acked + 1 to sent, less what is spilled."""
+        if self._runs:
+            frames: deque[Frame] = deque()
+            for each in self._outbox:
+                if type(each) is Run:
+                    frames.extend(each.frames(self.acked))
+                else:
+                    frames.append(each)
+            self._outbox, self._runs = frames, 0
+        return self._outbox
+
+    @property
+    def waiting(self) -> int:
+        """How many messages are in the outbox."""
+        return self.sent - self.acked - self.spilled
 
     def push(self, message: Message, hops: int) -> Frame:
         """Number a message and keep it until it has arrived."""
@@ -60,11 +81,18 @@ class Lane:
         if self.memory_max and (self.spilled or len(self.outbox) >= self.memory_max):
             self.spilled += 1
         else:
-            self.outbox.append(frame)
+            self._outbox.append(frame)
         if self.journal is not None:
             self.journal.put("out", *self.key, number, value=(message, hops))
             self.journal.put("sent", *self.key, value=number)
         return frame
+
+    def push_run(self, run: Run) -> None:
+        """Keep messages that have been numbered, and sent, until they have arrived."""
+        assert run.first == self.sent + 1 and not self.spilled
+        self.sent = run.last
+        self._outbox.append(run)
+        self._runs += 1
 
     def replace(self, place: int, message: Message) -> None:
         """Say something else instead of a message that waits, at this place of the outbox."""
@@ -103,11 +131,26 @@ class Lane:
             for number in range(self.acked + 1, sequence + 1):
                 self.journal.delete("out", *self.key, number)
         if sequence == self.sent:  # then nothing is spilled
-            self.outbox.clear()
+            self._outbox.clear()
+            self._runs = 0
             self.acked = sequence
+        elif self._runs:
+            self._arrived(sequence)
         while self.acked < sequence:
             self.acked += 1
-            self.outbox.popleft()
+            self._outbox.popleft()
+
+    def _arrived(self, sequence: int) -> None:
+        """The same where there are runs: one stays until all of it has arrived."""
+        outbox = self._outbox
+        while outbox:
+            first = outbox[0]
+            is_run = type(first) is Run
+            if (first.last if is_run else first.sequence) > sequence:
+                break
+            outbox.popleft()
+            self._runs -= is_run
+        self.acked = max(self.acked, sequence)
 
     def forget(self) -> None:
         """Remove every trace of it from the store."""

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from roost.broker.messages import Frame, Parcel, Publication
+from roost.broker.runs import Run
 
 StoreKey = tuple[str | int, ...]
 
@@ -31,6 +32,13 @@ class Deliver(_Plain, frozen=True):
 
     publication: Publication
     frames: Sequence[tuple[int, Frame]]  # connection, frame
+
+
+class SendRun(_Plain, frozen=True):
+    """Put messages on a connection, as their bytes."""
+
+    connection: int
+    run: Run
 
 
 class SetTimer(_Plain, frozen=True):
@@ -151,6 +159,7 @@ class Tell(_Plain, frozen=True):
 Command: TypeAlias = (
     Send
     | Deliver
+    | SendRun
     | SetTimer
     | CancelTimer
     | OpenLink

@@ -47,7 +47,7 @@ from roost.client.inbox import Inbox, WhenFull
 from roost.client.line import ACK_DELAY_S, ACK_EVERY, HASTE_S, REDIAL_S, Dials, Line, Owner
 from roost.client.options import Options
 from roost.client.outbox import Outbox
-from roost.client.outgoing import Checked, Outgoing
+from roost.client.outgoing import Outgoing
 from roost.client.publishing import Advertised, Publishing
 from roost.client.subscription import Subscription
 from roost.client.url import Target
@@ -284,7 +284,9 @@ class Client:
         ...         await client.flush()
         >>> asyncio.run(main())
         """
-        return await self._publish(self._outgoing.check(attributes, payload, content_type, headers))
+        checked = self._outgoing.check(attributes, payload, content_type, headers)
+        publishing = self._live_publishing()
+        return publishing.put(checked) or await publishing.publish(checked)
 
     async def publish_many(self, events: Iterable[Mapping[str, Value]]) -> int:
         """Publish events, in this order, which is quicker than one at a time; how many there were.
@@ -293,16 +295,14 @@ class Client:
         if an earlier event was refused: what is left of these is not published then.
         """
         check_kind("events", events, (Iterable,), "events, each as for publish")
-        checked = [self._outgoing.check(event, b"", "", None) for event in events]
-        self._live()
-        assert self._publishing is not None
-        await self._publishing.publish_many(checked)
+        checked = self._outgoing.check_many(events)
+        await self._live_publishing().publish_many(checked)
         return len(checked)
 
-    async def _publish(self, checked: Checked) -> str:
+    def _live_publishing(self) -> Publishing:
         self._live()
         assert self._publishing is not None
-        return await self._publishing.publish(checked)
+        return self._publishing
 
     async def flush(self, timeout_s: float | None = None) -> None:
         """Until the broker has acknowledged everything that was published and asked for before.
@@ -311,9 +311,7 @@ class Client:
         takes too long, which leaves everything on its way.
         """
         check_seconds("timeout_s", timeout_s)
-        self._live()
-        assert self._publishing is not None
-        await self._publishing.flush(timeout_s)
+        await self._live_publishing().flush(timeout_s)
 
     # --- advertising --------------------------------------------------------------------------------
 
@@ -331,9 +329,7 @@ class Client:
         ...         await advertised.withdraw()
         >>> asyncio.run(main())
         """
-        self._live()
-        assert self._publishing is not None
-        return await self._publishing.advertise(self._advertisement("filter", filter_))
+        return await self._live_publishing().advertise(self._advertisement("filter", filter_))
 
     def _advertisement(self, name: str, filter_: str | Filter | Advertisement) -> Advertisement:
         advertisement = advertisement_of(name, filter_)

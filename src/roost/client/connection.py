@@ -171,7 +171,10 @@ class Connection(asyncio.Protocol):
     # --- the line's side ----------------------------------------------------------------------------
 
     def send(self, parcel: Parcel) -> None:
-        data = encode(parcel)
+        self.send_bytes(encode(parcel))
+
+    def send_bytes(self, data: bytes) -> None:
+        """Whole frames."""
         if not self._out:
             self.line.loop.call_soon(self.flush)
         self._out.append(data)

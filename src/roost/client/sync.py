@@ -465,10 +465,8 @@ class SyncClient:
     def publish_many(self, events: Iterable[Mapping[str, Value]]) -> int:
         """Publish events, in this order, or none if one can't be; see `Client.publish_many`."""
         check_kind("events", events, (Iterable,), "events, each as for publish")
-        checked = [self._client._outgoing.check(event, b"", "", None) for event in events]
-        loop = self._live().loop
-        for each in checked:
-            self._feed.put(each, loop)
+        checked = self._client._outgoing.check_many(events)
+        self._feed.put_many(checked, self._live().loop)
         return len(checked)
 
     def flush(self, timeout_s: float | None = None) -> None:
@@ -485,9 +483,11 @@ class SyncClient:
         await self._client.flush(timeout_s)
 
     async def _publish(self, checked: Checked) -> None:
+        publishing = self._client._live_publishing()
         while True:
             try:
-                await self._client._publish(checked)
+                if publishing.put(checked) is None:
+                    await publishing.publish(checked)
             except Refused as error:
                 self._feed.note(error)  # of an earlier one: this one still has to go
             else:

@@ -40,7 +40,7 @@ from roost.matching.demand import demand_of
 from roost.matching.kernels import grid_search, search
 from roost.matching.kernels.jit import direct
 from roost.matching.kernels.reading import END, FULL, UNTRIED, match_octets, match_spans
-from roost.matching.reading import Odds, Reading, event_of, new_event
+from roost.matching.spans import Odds, Spans, event_of, new_event
 from roost.matching.store import Store
 from roost.matching.vocabulary import Attribute
 
@@ -71,7 +71,7 @@ class Index:
         self._odd: dict[int, _Odd] = {}
         self._parts: dict[int, list[int]] = {}
         self._odds = Odds()
-        self._reading: Reading | None = None
+        self._reading: Spans | None = None
         self._match_octets: Callable[..., int]
         self._read = 0  # how much of the room for answers of `match_bytes` is given out
         # How `match` reads an event: attributes that are asked to equal a string, attributes that have
@@ -261,8 +261,8 @@ class Index:
         self._read = end
         return reading.out[start:end]
 
-    def _begin_reading(self) -> Reading:
-        reading = self._reading = self.reading()
+    def _begin_reading(self) -> Spans:
+        reading = self._reading = self.spans()
         match_octets(reading.frame, b"", reading.ready())
         self._match_octets = direct(match_octets)
         return reading
@@ -288,7 +288,7 @@ class Index:
         if (np.diff(places) < 0).any():
             raise UserError("starts are not in order")
         # One of its own: `match_bytes` goes on where its last answer ends.
-        reading = self.reading()
+        reading = self.spans()
         size = int(1.25 * self._ids_an_event * (len(places) - 1)) + self._out_size
         reading.answer_in(self._room.of(size))
         offsets, raw = np.zeros(len(places), np.int64), np.frombuffer(octets, np.uint8)
@@ -312,9 +312,9 @@ class Index:
             self._ids_an_event = max(1.0, offsets[-1] / done)
         return offsets, reading.out[: offsets[-1]]
 
-    def reading(self) -> Reading:
+    def spans(self) -> Spans:
         """The index for kernels that match events in the bytes of something larger."""
-        return Reading(self._store, self._odds)
+        return Spans(self._store, self._odds)
 
     def learn(self, event: Event) -> None:
         """Let kernels know from now on what the strings of an event are to the index.

@@ -1,6 +1,6 @@
 """An index as kernels see it, that read events from their bytes: one array that says where everything is.
 
-A kernel that matches (`kernels.reading.match_span`) is handed such a frame. The frame of a `Reading`
+A kernel that matches (`kernels.reading.match_span`) is handed such a frame. The frame of a `Spans`
 stays where it is for as long as the reading lives, so that another kernel may keep its address; what it
 says is brought up to date by `ready`, which has to be called between a change of the index and the next
 use of the frame. That costs nothing where nothing has changed.
@@ -55,7 +55,7 @@ class Odds:
         self._free.append(key)
 
 
-class Reading:
+class Spans:
     """The frame of an index, with room for the answers of kernels."""
 
     def __init__(self, store: Store, odds: Odds) -> None:
