@@ -20,14 +20,14 @@ attributes = st.dictionaries(st.one_of(names(), st.just("class")), values(nan=Tr
 
 
 def check(outgoing: Outgoing, said: Any, payload: Any = b"", **more: Any) -> Event:
-    raw, shape, *others = outgoing.check(
+    raw, shape, carried, content_type, headers = outgoing.check(
         said, payload, more.get("content_type", ""), more.get("headers")
     )
     event = event_of(raw)
     assert shape == shape_of(event.attributes)
-    publication = Publication("P", 1, event, *others)
+    publication = Publication("P", 1, event, carried, content_type, headers)
     assert len(publication_bytes(publication)) <= DEFAULT_LIMITS.publication_bytes_max
-    assert others[0] == bytes(payload)
+    assert carried == bytes(payload)
     return event
 
 

@@ -117,6 +117,15 @@ class Lookup(Machine):
         self.running = running
 
     @property
+    def is_leaving(self) -> bool:
+        return self._leaving
+
+    @property
+    def seen(self) -> dict[str, int]:
+        """The number of the last event of each publisher that has arrived."""
+        return self._seen
+
+    @property
     def is_plain(self) -> bool:
         """Whether an event that is published now is numbered and sent, and that is all."""
         return (

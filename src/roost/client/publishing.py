@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from roost.broker.events import (
     AdvertiseRequested,
@@ -31,14 +33,18 @@ from roost.client.errors import Gap, Refused
 from roost.client.line import Line
 from roost.client.options import Options
 from roost.client.outgoing import Checked, event_of
-from roost.client.running import prefix_of
+from roost.client.running import prefix_of, tail_of
 from roost.language import Advertisement
+
+if TYPE_CHECKING:
+    from roost.client.columns_encoding import Encoder
 
 log = logging.getLogger("roost.client")
 
 # A publisher that never waits lets others have their turn after so many events; more, if they come together.
 TURN_EVENTS = 256
 TURN_MANY = 1_024
+TURN_COLUMNS = 4_096
 # How closely bytes that are not acknowledged are counted.
 BYTES_STEP = 1 << 18
 
@@ -117,16 +123,52 @@ class Publishing:
         """The same of many events, in their order, a turn of them at a time."""
         step = min(TURN_MANY, max(1, self._options.pending_max // 2))
         for first in range(0, len(many), step):
-            self.raise_refusals()
-            if first:
-                await asyncio.sleep(0)
-            if self._is_full():
-                await self._room()
-            self._line.check()
+            await self._turn_of_many(first)
             part = many[first : first + step]
             self._advertise_derived({checked[1]: None for checked in part})
+            self._send_many(part)
+
+    async def publish_columns(self, encoder: Encoder, rest: Callable[[int], list[Checked]]) -> None:
+        """The same of events in columns; `rest` gives those from a row on one by one, if need be."""
+        step = min(TURN_COLUMNS, max(1, self._options.pending_max // 2))
+        shapes = encoder.shapes()
+        running, numbering = self._line.running, self._machine.numbering
+        for first in range(0, encoder.rows, step):
+            await self._turn_of_many(first)
+            self._advertise_derived(shapes)
+            if not (running.is_open or running.begin()):
+                await self.publish_many(rest(first))
+                return
+            rows = min(step, encoder.rows - first)
+            number = numbering.last + 1
+            sequence = running.next_sequence
+            data = encoder.frames(first, rows, sequence, self._prefix, number, tail_of(time.time()))
+            numbering.last += rows
+            running.put_frames(data, rows)
+            running.end()
+            self._count(numbering.last, len(data))
+
+    async def _turn_of_many(self, first: int) -> None:
+        """Before the next of many are sent."""
+        self.raise_refusals()
+        if first:
+            await asyncio.sleep(0)
+        if self._is_full():
+            await self._room()
+        self._line.check()
+
+    def _send_many(self, part: Sequence[Checked]) -> None:
+        """`_send` for events that have nothing but attributes."""
+        running, numbering = self._line.running, self._machine.numbering
+        if not (running.is_open or running.begin()):
             for checked in part:
                 self._send(checked)
+            return
+        number = numbering.last + 1
+        numbering.last += len(part)
+        size = running.put_many(self._prefix, number, [checked[0] for checked in part])
+        running.end()
+        self._count(numbering.last, size)
 
     def _advertise_derived(self, shapes: Iterable[Shape]) -> None:
         if self._derived is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import msgpack
@@ -49,6 +49,11 @@ encode = msgpack.Encoder().encode
 def prefix_of(publisher: str) -> bytes:
     """What stands in front of the number of each of a publisher's events."""
     return _ITEMS_MARK + encode(publisher)
+
+
+def tail_of(now: float) -> bytes:
+    """What stands behind the attributes of an event that has nothing else, without the mark of its array."""
+    return encode((b"", "", {}, now, DATA))[1:]
 
 
 def first_unaccepted(run: Run, acked: int) -> int:
@@ -134,13 +139,31 @@ class Running:
             self.end()
         return size
 
+    def put_many(self, prefix: bytes, number: int, raws: Iterable[bytes]) -> int:
+        """Events that have nothing but attributes, from this number on; how many bytes they take.
+
+        The run stays open, however many they are.
+        """
+        tail = tail_of(time.time())
+        pieces, pack, sequence = self._pieces, _pack_head, self._first + self.count
+        fixed, total, first = len(prefix) + len(tail), 0, number
+        for raw in raws:
+            counted = encode(number)
+            size = fixed + len(counted) + len(raw)
+            head = pack(_REST + size, _MARK, _TAG, DATA, _UINT32, sequence, 0)
+            pieces += (head, prefix, counted, raw, tail)
+            number += 1
+            sequence += 1
+            total += size
+        self.count += number - first
+        self._size += total
+        return total
+
     def put_frames(self, data: bytes, count: int) -> None:
-        """So many more, whose frames these are."""
+        """So many more events, whose frames these are: the first has the number `next_sequence`."""
         self._pieces.append(data)
         self.count += count
         self._size += len(data)
-        if self._size >= RUN_BYTES:
-            self.end()
 
     @property
     def next_sequence(self) -> int:

@@ -321,6 +321,8 @@ class Index:
 
         For events of which a kernel said UNTRIED; of others there is nothing to learn.
         """
+        if not isinstance(event, Event):
+            raise not_an_event(event)
         self._store.lexicon.learn(self._store.attributes, event.attributes)
 
     def _narrowed(self, event: Event) -> tuple[list[_Words], list[_Bounds]]:

@@ -55,6 +55,30 @@ class StreamDecoder:
         """Whether something has begun to arrive and is not complete."""
         return bool(self._kept) or not self._opened
 
+    # --- for who reads publications off the stream himself (see `roost.chunks`) -------------------------
+
+    @property
+    def kept_bytes(self) -> int:
+        """Of the frame that is not complete yet."""
+        return len(self._kept)
+
+    @property
+    def missing_bytes(self) -> int:
+        """How many bytes it takes at least until there is more to say of what is kept."""
+        if len(self._kept) < PREFIX_SIZE:
+            return PREFIX_SIZE - len(self._kept)
+        return max(0, PREFIX_SIZE + int(_read_length(self._kept)[0]) - len(self._kept))
+
+    def take_back(self) -> bytes:
+        """What is kept, which stands in front of what comes next from now on."""
+        kept = bytes(self._kept)
+        self._kept.clear()
+        return kept
+
+    def skip(self, size: int) -> None:
+        """So many bytes, whole frames, have been read by somebody else."""
+        self._offset += size
+
     def feed(self, data: bytes) -> list[Parcel]:
         """The parcels that this piece completes; WireError, and nothing else, if they are none.
 
