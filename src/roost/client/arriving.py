@@ -21,6 +21,7 @@ from roost.wire.codec import PREFIX_SIZE
 from roost.wire.kinds import FRAME_ITEMS, MESSAGE_TAGS
 
 if TYPE_CHECKING:
+    from roost.client.inbox import Inbox
     from roost.client.line import Lookup
 
 # The length, an array, tag, priority, a uint32, hops, an array of one id, and the mark of a short string.
@@ -67,11 +68,17 @@ Handed = Callable[[Any, tuple[str, ...], int], None]
 class Taking:
     """Takes deliveries for the machine of a line."""
 
-    __slots__ = ("_handed", "_ids", "_machine")
+    __slots__ = ("_handed", "_ids", "_inbox", "_machine")
 
-    def __init__(self, machine: Lookup, handed: Handed) -> None:
+    def __init__(
+        self,
+        machine: Lookup,
+        handed: Handed,
+        inbox: Callable[[tuple[str, ...] | None], Inbox[Any] | None],
+    ) -> None:
         self._machine = machine
         self._handed = handed
+        self._inbox = inbox  # of the subscription of these names, if there is just one
         self._ids: dict[bytes, str] = {}
 
     def take(self, connection: int, data: bytes, at: int, held: dict[Any, None]) -> int:
@@ -83,8 +90,9 @@ class Taking:
         home = machine.home
         if connection != home.connection or machine.is_leaving:
             return at
-        lane, seen, ids, handed = home.channel.data, machine.seen, self._ids, self._handed
+        lane, seen, ids = home.channel.data, machine.seen, self._ids
         end = len(data)
+        known, names, inbox, room = b"", None, None, 0
         while at + _HEAD_SIZE <= end and not held:
             length, array, tag, priority, uint, number, _, one, mark = _read_head(data, at)
             start, stop = at + _HEAD_SIZE, at + PREFIX_SIZE + length
@@ -103,18 +111,30 @@ class Taking:
                 break
             raw = data[start : start + size]
             try:
-                id_ = ids.get(raw) or self._id(raw)
+                if raw != known or names is None:
+                    names = home.names.get(ids.get(raw) or self._id(raw))
+                    if inbox is not None:
+                        inbox.wake()
+                    known, inbox = raw, self._inbox(names)
+                    room = 0 if inbox is None else inbox.room_at_once
                 publication = _decode(data[start + size : stop])
             except _UNREADABLE:
                 break  # the decoder says what is wrong with it
-            names = home.names.get(id_)
             publisher, sequence = publication.publisher, publication.sequence
             if names is None or sequence <= seen.get(publisher, 0):
                 break
             lane.received = number
             seen[publisher] = sequence
-            handed(publication, names, number)
             at = stop
+            if room:
+                inbox.items.append(publication)  # type: ignore[union-attr]
+                room -= 1
+            else:
+                # It may be full then, or gone.
+                self._handed(publication, names, number)
+                names = None
+        if inbox is not None:
+            inbox.wake()
         return at
 
     def _id(self, raw: bytes) -> str:

@@ -135,6 +135,7 @@ class Client:
             detached=self._detached,
             failed=self._failed,
             held_up=self._held_up,
+            inbox=self._inbox,
         )
         self._line = line = Line(config, dialler, owner)
         self._publishing = Publishing(line, self._options)
@@ -540,6 +541,9 @@ class Client:
         return str(self._names)
 
     # --- what the line tells --------------------------------------------------------------------------
+
+    def _inbox(self, names: tuple[str, ...] | None) -> Inbox[Any] | None:
+        return self._inboxes.get(names[0]) if names is not None and len(names) == 1 else None
 
     def _handed(self, publication: Publication, names: Sequence[str], number: int) -> None:  # noqa: ARG002
         for name in names:

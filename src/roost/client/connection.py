@@ -35,7 +35,7 @@ KEEPALIVE_S = 3.0
 # How often we look meanwhile: what is noticed late is late by as much, and 10 s are promised in all.
 LOOKS = 6
 
-# If so many frames of a read are no plain deliveries, the rest of it is not looked through for them.
+# If so many frames in a row are no plain deliveries, the rest of a read is not looked through for them.
 MISSES_MAX = 4
 
 ASIDE = frozenset((Ping, Pong))
@@ -108,12 +108,12 @@ class Connection(asyncio.Protocol):
                 break
             start, at = at, intake.take(self, data, at)
             decoder.skip(at - start)
+            misses = 0 if at > start else misses + 1
             if at == len(data) or intake.holds(self, waited=waited):
                 continue
             stop = end_of_frame(data, at)
-            if stop > len(data) or misses == MISSES_MAX:
+            if stop > len(data) or misses > MISSES_MAX:
                 stop = len(data)
-            misses += 1
             self._feed(data[at:stop])
             at = stop
             if not self.line.is_open(self):

@@ -37,7 +37,7 @@ class Intake:
         self._line = line
         self._owner = owner
         self._take = line.machine.take
-        self._taking = Taking(line.machine, owner.handed)
+        self._taking = Taking(line.machine, owner.handed, owner.inbox)
         # With acknowledgements by the application there is no short way for deliveries.
         self.is_short = not line.machine.config.waits_for_application
         self._rest: deque[tuple[Connection, Sequence[Parcel] | bytes]] = deque()

@@ -103,6 +103,8 @@ class Owner(NamedTuple):
     failed: Callable[[], None]
     # A subscription is full and keeps the line from reading; again and again, as long as that is so.
     held_up: Callable[[], None] = lambda: None
+    # Where events for the subscriptions of these names wait, if that is one place.
+    inbox: Callable[[tuple[str, ...] | None], Inbox[Any] | None] = lambda _: None
     # How many deliveries there is room for, where the application acknowledges them.
     room: Callable[[], int] = lambda: 1
 

@@ -70,6 +70,9 @@ class Subscription:
     async def __anext__(self) -> ReceivedEvent:
         """The next event. The loop ends when the client or the subscription is closed."""
         inbox = self._inbox
+        items = inbox.items
+        if items and not inbox.is_full and type(items[0]) is not Missing:
+            return ReceivedEvent(items.popleft())  # mostly it is just that
         while True:
             try:
                 item = inbox.pop() if inbox.items else await inbox.next()
@@ -102,6 +105,10 @@ class Subscription:
         except StopAsyncIteration:
             return []
         inbox = self._inbox
+        if inbox.is_plain:
+            items, event = inbox.items, self._event
+            count = min(most - len(events), len(items))
+            events += [event(items.popleft()) for _ in range(count)]
         # What is missing is a warning to be given, for the next time.
         while inbox.items and len(events) < most and type(inbox.items[0]) is not Missing:
             events.append(self._event(inbox.pop()))
