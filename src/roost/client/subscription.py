@@ -72,7 +72,8 @@ class Subscription:
         inbox = self._inbox
         items = inbox.items
         if items and not inbox.is_full and type(items[0]) is not Missing:
-            return ReceivedEvent(items.popleft())  # mostly it is just that
+            event: Any = items.popleft()  # mostly it is just that
+            return ReceivedEvent(event)
         while True:
             try:
                 item = inbox.pop() if inbox.items else await inbox.next()
