@@ -30,6 +30,7 @@ FIGURES = {
     *("index_bytes_per_subscription", "index_resident_bytes_per_subscription"),
     *("index_match_us_p50", "index_match_us_p99"),
     *("matches_per_event", "start_up_s"),
+    *("index_bytes_events_per_s", "index_spans_events_per_s", "index_parts_events_per_s"),
 }
 CHURN_FIGURES = {
     *("churn_events_per_s", "churn_quiet_events_per_s", "churn_replaced_per_s"),

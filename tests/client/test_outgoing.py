@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from roost.broker.messages import Publication
 from roost.client.advertising import shape_of
-from roost.client.outgoing import Outgoing
+from roost.client.outgoing import Outgoing, event_of
 from roost.language import Event, LanguageError, Value
 from roost.wire import DEFAULT_LIMITS, publication_bytes
 from tests.language.strategies import names, values
@@ -20,16 +20,15 @@ attributes = st.dictionaries(st.one_of(names(), st.just("class")), values(nan=Tr
 
 
 def check(outgoing: Outgoing, said: Any, payload: Any = b"", **more: Any) -> Event:
-    request, shape, size = outgoing.check(
+    raw, shape, carried, content_type, headers = outgoing.check(
         said, payload, more.get("content_type", ""), more.get("headers")
     )
-    assert shape == shape_of(request.event.attributes)
-    publication = Publication(
-        "P", 1, request.event, request.payload, request.content_type, request.headers
-    )
+    event = event_of(raw)
+    assert shape == shape_of(event.attributes)
+    publication = Publication("P", 1, event, carried, content_type, headers)
     assert len(publication_bytes(publication)) <= DEFAULT_LIMITS.publication_bytes_max
-    assert size >= len(payload)
-    return request.event
+    assert carried == bytes(payload)
+    return event
 
 
 @given(attributes, attributes)
@@ -75,6 +74,12 @@ def test_names_and_headers_become_plain_strings() -> None:
         event = check(outgoing, {Word("a"): 1, Colour.RED: True}, headers={Word("h"): Word("v")})
         assert {type(name) for name in event.attributes} == {str}
         assert event == Event({"a": 1, "red": True})
+
+
+def test_of_many_the_one_that_is_wrong_is_named() -> None:
+    outgoing = Outgoing(DEFAULT_LIMITS)
+    with pytest.raises(LanguageError, match=r"event 3 of those to be published: .*'a'.*null"):
+        outgoing.check_many([{"a": 1}, {"a": 2}, {"a": None}])  # type: ignore[dict-item]
 
 
 def test_the_event_is_a_copy() -> None:

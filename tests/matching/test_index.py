@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -108,6 +109,14 @@ class IndexAndNaive(RuleBasedStateMachine):
     def match(self, event: Event) -> None:
         assert_same(self.index, self.naive, event)
 
+    @rule(event=events())
+    def match_bytes(self, event: Event) -> None:
+        """From bytes: the same ids in the same order, however often it is asked."""
+        octets = msgspec.msgpack.encode(event.attributes)
+        expected = self.index.match(event).tolist()
+        assert self.index.match_bytes(octets).tolist() == expected
+        assert self.index.match_bytes(octets).tolist() == expected
+
     @rule(batch=st.lists(events(), max_size=4))
     def match_batch(self, batch: list[Event]) -> None:
         offsets, ids = self.index.match_batch(batch)
@@ -115,6 +124,17 @@ class IndexAndNaive(RuleBasedStateMachine):
         for i, event in enumerate(batch):
             found = ids[offsets[i] : offsets[i + 1]].tolist()
             assert sorted(found) == sorted(self.naive.match(event).tolist())
+
+    @rule(batch=st.lists(events(), max_size=4))
+    def match_parts(self, batch: list[Event]) -> None:
+        seen = 0
+        for first, offsets, ids in self.index.match_parts(batch):
+            assert first == seen
+            for i in range(len(offsets) - 1):
+                found = ids[offsets[i] : offsets[i + 1]].tolist()
+                assert found == self.index.match(batch[first + i]).tolist()
+            seen += len(offsets) - 1
+        assert seen == len(batch)
 
     @invariant()
     def same_size(self) -> None:
@@ -143,6 +163,20 @@ def test_filters_that_nearly_agree(drawn: tuple[list[Filter], list[Event]]) -> N
     index, naive = both(list(interests))
     for event in tried:
         assert_same(index, naive, event)
+
+
+def test_parts_of_a_batch() -> None:
+    """A batch with more ids than a part has room for."""
+    index = Index()
+    index.add_columns(range(3_000), [("x", ">", np.arange(3_000.0))])
+    index.add(5_000, Subscription([parse_filter("x > 1"), parse_filter("x > 2")]))
+    columns = {"x": np.arange(0.5, 3_000, 37)}
+    whole, together = index.match_batch(columns)
+    parts = [(first, o.copy(), ids.copy()) for first, o, ids in index.match_parts(columns)]
+    assert len(parts) > 2
+    assert np.array_equal(np.concatenate([ids for _, _, ids in parts]), together)
+    for first, offsets, _ in parts:
+        assert np.array_equal(np.diff(offsets), np.diff(whole[first : first + len(offsets)]))
 
 
 def random_boxes(rng: np.random.Generator, n: int, dimensions: int, step: float) -> list[Filter]:

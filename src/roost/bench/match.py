@@ -5,10 +5,12 @@ All three answer the same questions, and their answers are compared before anyth
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -151,6 +153,8 @@ def _compare(
     tried_by_naive = max(1, COMPARED_NAIVE // max(1, len(naive)))
     for i, event in enumerate(events[: len(answers)]):
         _hold("index, one at a time", i, answers[i], index.match(event))
+        octets = msgspec.msgpack.encode(event.attributes)
+        _hold("index, from bytes", i, answers[i], index.match_bytes(octets))
         _hold("scan", i, answers[i], scan.match(event))
         if i < tried_by_naive:
             _hold("naive", i, answers[i], naive.match(event))
@@ -188,6 +192,11 @@ def _rates(
     for who, match in (("index", index.match), ("scan", scan.match), ("naive", naive.match)):
         say(f"matching one at a time: {who}")
         figures[f"{who}_single_events_per_s"] = rate(match, recent, None, budget_s)
+    say("matching one at a time from MessagePack: index")
+    octets = [msgspec.msgpack.encode(event.attributes) for event in events]
+    index.match_bytes(octets[0])
+    recent_octets = octets[:RECENT_EVENTS]
+    figures["index_bytes_events_per_s"] = rate(index.match_bytes, recent_octets, None, budget_s)
     each = durations_us(index.match, events)
     figures["index_match_us_p50"] = percentile(each, 50)
     figures["index_match_us_p99"] = percentile(each, 99)
@@ -202,12 +211,24 @@ def _rates(
     # As a Spark task gets them: strings as Arrow has them, not dictionary-encoded.
     arrow = [{name: pa.array(c) for name, c in batch.items()} for batch in load.batches()]
     part = [next(load.batches(few("scan")))]
+    spans = [_span(octets[at : at + BATCH]) for at in range(0, len(octets), BATCH)]
+    figures["index_spans_events_per_s"] = rate(
+        lambda span: index.match_spans(*span), spans, lambda span: len(span[1]) - 1, budget_s
+    )
     figures["index_batch_events_per_s"] = rate(index.match_batch, arrow, size, budget_s)
+    figures["index_parts_events_per_s"] = rate(
+        lambda batch: deque(index.match_parts(batch), maxlen=0), arrow, size, budget_s
+    )
     figures["scan_batch_events_per_s"] = rate(scan.match_batch, part, size, budget_s)
     figures["naive_batch_events_per_s"] = rate(
         naive.match_batch, [events[: few("naive")]], len, budget_s
     )
     return figures
+
+
+def _span(octets: list[bytes]) -> tuple[bytes, Ids]:
+    """Events that follow each other, and where each begins."""
+    return b"".join(octets), np.cumsum([0, *map(len, octets)], dtype=np.int64)
 
 
 def _removals(index: Index, naive: Naive, say: Say) -> dict[str, float]:
@@ -274,7 +295,10 @@ def _ratios(figures: dict[str, float]) -> dict[str, float]:
 
 _ROWS = (
     ("events/s, one at a time", "single_events_per_s"),
+    ("events/s, one at a time, from MessagePack", "bytes_events_per_s"),
     (f"events/s, in batches of {BATCH:,}", "batch_events_per_s"),
+    (f"events/s, in batches of {BATCH:,}, looked at in parts", "parts_events_per_s"),
+    (f"events/s, in batches of {BATCH:,}, from MessagePack", "spans_events_per_s"),
     ("added/s, one by one", "add_per_s"),
     ("added/s, from columns", "bulk_add_per_s"),
     ("removed/s", "remove_per_s"),

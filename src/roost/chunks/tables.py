@@ -24,7 +24,7 @@ from roost.broker.hops import Entry, Hop
 from roost.broker.router import Flooding
 from roost.chunks.kernels import layout as at
 from roost.chunks.text import TextHeap, TextTable
-from roost.language.values import Kind, Value
+from roost.language.values import Value
 from roost.language.valueset import ValueSet
 from roost.matching.reading import IndexReader
 from roost.matching.vocabulary import Attribute, members_of
@@ -189,8 +189,8 @@ class Tables:
             self._read_anew()
         if self._answers < 2 * index.answers_max:
             self._renew_answers()
-        if self._odd is not index.odd_ids:
-            self._odd = index.odd_ids
+        if self._odd is not index.odds.rows:
+            self._odd = index.odds.rows
             self.frame.put(at.ODD, self._odd)
 
     # --- attributes -----------------------------------------------------------------------------------
@@ -246,8 +246,8 @@ class Tables:
             any_ = numbers = None
             attribute = others.get(name)
             if attribute is not None:
-                how |= at.IS_OTHER | (at.IS_TRIED if attribute.tries_strings else 0)
-                any_, numbers = attribute.presence(None), attribute.presence(Kind.NUMBER)
+                how |= at.IS_OTHER | (at.IS_TRIED if attribute.has_patterns else 0)
+                any_, numbers = attribute.presence
             self._set_attribute(
                 self._numbers[name],
                 how,
@@ -257,7 +257,7 @@ class Tables:
             )
         if self._reserved >= 0:
             self._attributes.cells[self._reserved * at.ATTRIBUTE + at.READING] |= at.IS_RESERVED
-        self._tried = {self._numbers[a.name]: a for a in reading.others if a.tries_strings}
+        self._tried = {self._numbers[a.name]: a for a in reading.others if a.has_patterns}
         frame = self.frame
         frame.put(at.WORD_ORDER, np.array([self._numbers[n] for n in reading.words], np.int64))
         frame.put(at.OTHER_ORDER, np.array([self._numbers[n] for n in others], np.int64))

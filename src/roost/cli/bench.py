@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from roost.bench.sizes import (
+    BROKER_RUNS,
     EVENTS,
     GATEWAY_EVENTS,
     GATEWAY_SINKS,
@@ -69,6 +70,7 @@ BROKER_EXAMPLES = """\b
 Examples:
   roost bench broker
   roost bench broker --against mosquitto,nats,rabbitmq
+  roost bench broker --quick --no-chains
   roost bench broker --scenario one_to_one --scenario content --seconds 2 --no-chains --json
 """
 
@@ -285,7 +287,10 @@ def run_broker(
         list[str] | None, typer.Option(help="Only this; may be repeated. Else all of them.")
     ] = None,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long each run takes.")] = 5.0,
-    runs: Annotated[int, typer.Option(min=1, help="Of which the fastest counts.")] = 2,
+    runs: Annotated[
+        int, typer.Option(min=1, help="Of each, in turn; the medians count.")
+    ] = BROKER_RUNS,
+    quick: Annotated[bool, typer.Option("--quick", help="One run of half a second each.")] = False,
     chains: Annotated[bool, typer.Option(help="Also chains of 3 and 5 brokers.")] = True,
     seed: Seed = SEED,
     json_: Json = False,
@@ -296,6 +301,8 @@ def run_broker(
     from roost.bench.timing import progress
 
     check_writable(write)
+    if quick:
+        runs, seconds = broker.QUICK_RUNS, broker.QUICK_SECONDS
     with progress() as say:
         result = broker.run(
             [name for name in against.split(",") if name],

@@ -67,9 +67,13 @@ class Derived:
         self._count = 0
         self._is_everything = False
 
+    def knows(self, shape: Shape) -> bool:
+        """Whether events of this shape are advertised."""
+        return shape in self._names or self._is_everything
+
     def missing(self, shape: Shape) -> tuple[str, Advertisement] | None:
         """The advertisement that this shape still needs, under a new name; None if it has one."""
-        if self._is_everything or shape in self._names:
+        if self.knows(shape):
             return None
         self._count += 1
         name = f"derived {self._count}"

@@ -15,7 +15,7 @@ import secrets
 import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, overload
 
 from roost.broker.config import ClientConfig
 from roost.broker.events import (
@@ -33,6 +33,7 @@ from roost.client.arguments import (
     check_whole,
     interest_of,
 )
+from roost.client.columns import Columns, encoder_of, is_columns, rows_of
 from roost.client.dialling import Dialler
 from roost.client.durable import DurableSession, DurableSubscription
 from roost.client.errors import (
@@ -134,6 +135,7 @@ class Client:
             detached=self._detached,
             failed=self._failed,
             held_up=self._held_up,
+            inbox=self._inbox,
         )
         self._line = line = Line(config, dialler, owner)
         self._publishing = Publishing(line, self._options)
@@ -284,25 +286,43 @@ class Client:
         ...         await client.flush()
         >>> asyncio.run(main())
         """
-        return await self._publish(self._outgoing.check(attributes, payload, content_type, headers))
+        checked = self._outgoing.check(attributes, payload, content_type, headers)
+        publishing = self._live_publishing()
+        return publishing.put(checked) or await publishing.publish(checked)
 
-    async def publish_many(self, events: Iterable[Mapping[str, Value]]) -> int:
+    async def publish_many(self, events: Iterable[Mapping[str, Value]] | Columns) -> int:
         """Publish events, in this order, which is quicker than one at a time; how many there were.
+
+        `events` are attributes by name, each as for `publish`; or an Arrow table or record batch, whose
+        rows are events and whose columns are attributes (a null is an attribute that the event does not
+        have). That is quickest by far.
 
         All of them are looked at first: LanguageError if one can't be published, and then none is. Refused
         if an earlier event was refused: what is left of these is not published then.
         """
-        check_kind("events", events, (Iterable,), "events, each as for publish")
-        checked = [self._outgoing.check(event, b"", "", None) for event in events]
-        self._live()
-        assert self._publishing is not None
-        await self._publishing.publish_many(checked)
+        if is_columns(events):
+            return await self._publish_columns(cast(Columns, events))
+        check_kind("events", events, (Iterable,), "events, each as for publish, or an Arrow table")
+        checked = self._outgoing.check_many(cast(Iterable[Mapping[str, Value]], events))
+        await self._live_publishing().publish_many(checked)
         return len(checked)
 
-    async def _publish(self, checked: Checked) -> str:
+    async def _publish_columns(self, events: Columns) -> int:
+        def rest(first: int) -> list[Checked]:
+            return self._outgoing.check_many(rows_of(events.slice(first)))
+
+        publishing = self._live_publishing()
+        encoder = encoder_of(events, self._outgoing.size_max)
+        if encoder is None:
+            await publishing.publish_many(rest(0))
+        else:
+            await publishing.publish_columns(encoder, rest)
+        return int(events.num_rows)
+
+    def _live_publishing(self) -> Publishing:
         self._live()
         assert self._publishing is not None
-        return await self._publishing.publish(checked)
+        return self._publishing
 
     async def flush(self, timeout_s: float | None = None) -> None:
         """Until the broker has acknowledged everything that was published and asked for before.
@@ -311,9 +331,7 @@ class Client:
         takes too long, which leaves everything on its way.
         """
         check_seconds("timeout_s", timeout_s)
-        self._live()
-        assert self._publishing is not None
-        await self._publishing.flush(timeout_s)
+        await self._live_publishing().flush(timeout_s)
 
     # --- advertising --------------------------------------------------------------------------------
 
@@ -331,9 +349,7 @@ class Client:
         ...         await advertised.withdraw()
         >>> asyncio.run(main())
         """
-        self._live()
-        assert self._publishing is not None
-        return await self._publishing.advertise(self._advertisement("filter", filter_))
+        return await self._live_publishing().advertise(self._advertisement("filter", filter_))
 
     def _advertisement(self, name: str, filter_: str | Filter | Advertisement) -> Advertisement:
         advertisement = advertisement_of(name, filter_)
@@ -525,6 +541,9 @@ class Client:
         return str(self._names)
 
     # --- what the line tells --------------------------------------------------------------------------
+
+    def _inbox(self, names: tuple[str, ...] | None) -> Inbox[Any] | None:
+        return self._inboxes.get(names[0]) if names is not None and len(names) == 1 else None
 
     def _handed(self, publication: Publication, names: Sequence[str], number: int) -> None:  # noqa: ARG002
         for name in names:

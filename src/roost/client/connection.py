@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from roost.broker.messages import Attached, Login, Parcel, Ping, Pong
+from roost.client.arriving import end_of_frame, whole_frames
 from roost.runtime.keepalive import Keepalive, Verdict, set_options
 from roost.wire import PREFACE, StreamDecoder, WireError, encode
 from roost.wire.limits import NO_LIMITS
@@ -33,6 +34,9 @@ GREETING_S = 5.0
 KEEPALIVE_S = 3.0
 # How often we look meanwhile: what is noticed late is late by as much, and 10 s are promised in all.
 LOOKS = 6
+
+# If so many frames in a row are no plain deliveries, the rest of a read is not looked through for them.
+MISSES_MAX = 4
 
 ASIDE = frozenset((Ping, Pong))
 # What a server with TLS answers whom it does not understand.
@@ -82,6 +86,42 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard_at = self.line.loop.time()
+        kept = self._decoder.kept_bytes
+        if not self._is_greeted or kept > len(data) or not self.line.intake.is_short:
+            self._feed(data)
+        else:
+            self.take(self._decoder.take_back() + data if kept else data)
+
+    def take(self, data: bytes, *, waited: bool = False) -> None:
+        """Frames, the last of which may not be whole: deliveries the short way, the rest by the decoder.
+
+        With `waited` they were kept by the intake, and are all whole.
+        """
+        intake, decoder = self.line.intake, self._decoder
+        at, misses = 0, 0
+        while at < len(data):
+            if intake.holds(self, waited=waited):
+                stop = whole_frames(data, at)
+                intake.keep(self, data[at:stop], waited=waited)
+                decoder.skip(stop - at)
+                self._feed(data[stop:])
+                break
+            start, at = at, intake.take(self, data, at)
+            decoder.skip(at - start)
+            misses = 0 if at > start else misses + 1
+            if at == len(data) or intake.holds(self, waited=waited):
+                continue
+            stop = end_of_frame(data, at)
+            if stop > len(data) or misses > MISSES_MAX:
+                stop = len(data)
+            self._feed(data[at:stop])
+            at = stop
+            if not self.line.is_open(self):
+                break
+        self.line.progressed()
+
+    def _feed(self, data: bytes) -> None:
+        """Have bytes decoded, and the machine hear what they say."""
         try:
             parcels: Sequence[Parcel] = self._decoder.feed(data)
         except WireError as error:
@@ -171,7 +211,10 @@ class Connection(asyncio.Protocol):
     # --- the line's side ----------------------------------------------------------------------------
 
     def send(self, parcel: Parcel) -> None:
-        data = encode(parcel)
+        self.send_bytes(encode(parcel))
+
+    def send_bytes(self, data: bytes) -> None:
+        """Whole frames."""
         if not self._out:
             self.line.loop.call_soon(self.flush)
         self._out.append(data)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from roost.client.errors import ClientError, Refused
@@ -39,10 +39,7 @@ class Feed(Generic[T]):
     def put(self, item: T, loop: asyncio.AbstractEventLoop) -> int:
         """One more; how many there have been. Raises what went wrong with earlier ones."""
         with self._lock:
-            self.raise_trouble()
-            while len(self.queue) >= QUEUE_MAX:
-                self._room.wait()
-                self.raise_trouble()
+            self._wait_for_room()
             self.queue.append(item)
             self._count += 1
             number = self._count
@@ -50,6 +47,26 @@ class Feed(Generic[T]):
         if starts:
             loop.call_soon_threadsafe(self._start_draining)
         return number
+
+    def put_many(self, items: Sequence[T], loop: asyncio.AbstractEventLoop) -> None:
+        """The same of several, as many at a time as there is room for."""
+        at = 0
+        while at < len(items):
+            with self._lock:
+                self._wait_for_room()
+                part = items[at : at + QUEUE_MAX - len(self.queue)]
+                self.queue.extend(part)
+                self._count += len(part)
+                at += len(part)
+                starts, self._is_draining = not self._is_draining, True
+            if starts:
+                loop.call_soon_threadsafe(self._start_draining)
+
+    def _wait_for_room(self) -> None:
+        self.raise_trouble()
+        while len(self.queue) >= QUEUE_MAX:
+            self._room.wait()
+            self.raise_trouble()
 
     def raise_trouble(self) -> None:
         trouble, self._trouble = self._trouble, None

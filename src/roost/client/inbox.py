@@ -41,13 +41,13 @@ class Inbox(Generic[T]):
 
     __slots__ = (
         "_full_at",
-        "_is_full",
         "_line",
         "_marks",
         "_waiters",
         "bound",
         "dropped",
         "failure",
+        "is_full",
         "is_over",
         "items",
         "name",
@@ -78,7 +78,7 @@ class Inbox(Generic[T]):
         self.read_at = 0.0  # when it was last read, or became full
         self._line = line
         self._marks = 0  # items that are no events
-        self._is_full = False
+        self.is_full = False  # and until half of it has been read
         self._full_at = 0.0
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -89,6 +89,23 @@ class Inbox(Generic[T]):
     def room(self) -> int:
         """How many more events it may hold."""
         return max(0, self.bound - len(self))
+
+    @property
+    def room_at_once(self) -> int:
+        """How many may be put among `items` without a look at each; `wake` is due then."""
+        if self.is_over or self.when_full != "wait" or self.is_full:
+            return 0
+        return max(0, self.bound - 1 - len(self))
+
+    def wake(self) -> None:
+        """Events have come."""
+        if self._waiters and self.items:
+            self._wake()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the next of `items` is an event, and taking it has no consequences."""
+        return bool(self.items) and not self._marks and not self.is_full
 
     @property
     def is_awaited(self) -> bool:
@@ -113,8 +130,8 @@ class Inbox(Generic[T]):
         items.append(item)
         if self._waiters:
             self._wake()
-        if waits and not self._is_full and len(items) - self._marks >= self.bound:
-            self._is_full = True
+        if waits and not self.is_full and len(items) - self._marks >= self.bound:
+            self.is_full = True
             self._full_at = self.read_at = self._line.loop.time()
             self._line.intake.is_full(self)
         return True
@@ -153,14 +170,14 @@ class Inbox(Generic[T]):
         item = self.items.popleft()
         if type(item) is Missing:
             self._marks -= 1
-        if self._is_full:
+        if self.is_full:
             self._was_read()
         return item
 
     def _was_read(self) -> None:
         self.read_at = self._line.loop.time()
         if len(self) * 2 <= self.bound:
-            self._is_full = False
+            self.is_full = False
             self._line.intake.has_room(self)
 
     def end(self, failure: Callable[[], ClientError] | None = None) -> None:
@@ -175,7 +192,7 @@ class Inbox(Generic[T]):
         """Nobody wants what is there."""
         self.items.clear()
         self._marks = 0
-        if self._is_full:
+        if self.is_full:
             self._was_read()
 
     def _wake(self) -> None:

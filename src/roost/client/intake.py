@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from roost.broker.events import Received
 from roost.broker.messages import Frame, Parcel
+from roost.client.arriving import Taking
 
 if TYPE_CHECKING:
     from roost.client.connection import Connection
@@ -36,18 +37,34 @@ class Intake:
         self._line = line
         self._owner = owner
         self._take = line.machine.take
+        self._taking = Taking(line.machine, owner.handed, owner.inbox)
         # With acknowledgements by the application there is no short way for deliveries.
-        self._is_short = not line.machine.config.waits_for_application
-        self._rest: deque[tuple[Connection, Sequence[Parcel]]] = deque()
+        self.is_short = not line.machine.config.waits_for_application
+        self._rest: deque[tuple[Connection, Sequence[Parcel] | bytes]] = deque()
         self._is_due = False  # to go on, at the end of this turn
         self._timer: asyncio.TimerHandle | None = None
 
     def received(self, connection: Connection, parcels: Sequence[Parcel]) -> None:
         """Parcels have arrived, mostly deliveries."""
-        if self._holds or any(held[0] is connection for held in self._rest):
+        if self.holds(connection):
             self._rest.append((connection, parcels))
         else:
             self._hand(connection, parcels)
+
+    def take(self, connection: Connection, data: bytes, at: int) -> int:
+        """Take the deliveries that stand there in the bytes of a read, as far as it goes; how far."""
+        return self._taking.take(connection.id, data, at, self.full)
+
+    def holds(self, connection: Connection, *, waited: bool = False) -> bool:
+        """Whether what comes from there has to wait; what has waited does not wait for what is behind it."""
+        if not self._rest or waited:
+            return self._holds
+        return self._holds or any(held[0] is connection for held in self._rest)
+
+    def keep(self, connection: Connection, data: bytes, *, waited: bool) -> None:
+        """Keep whole frames until there is room; in front of what waits, if they have waited before."""
+        if data:
+            (self._rest.appendleft if waited else self._rest.append)((connection, data))
 
     @property
     def _holds(self) -> bool:
@@ -55,7 +72,7 @@ class Intake:
         return bool(self.full) and self._line.is_attached
 
     def _hand(self, connection: Connection, parcels: Sequence[Parcel]) -> None:
-        hand = self._hand_short if self._is_short else self._hand_long
+        hand = self._hand_short if self.is_short else self._hand_long
         taken = hand(connection.id, parcels)
         if taken < len(parcels):
             self._rest.appendleft((connection, parcels[taken:]))
@@ -133,9 +150,13 @@ class Intake:
     def _go_on(self) -> None:
         self._is_due = False
         while self._rest and not self._holds:
-            connection, parcels = self._rest.popleft()
-            if self._line.is_open(connection):
-                self._hand(connection, parcels)
+            connection, waiting = self._rest.popleft()
+            if not self._line.is_open(connection):
+                continue
+            if isinstance(waiting, bytes):
+                connection.take(waiting, waited=True)
+            else:
+                self._hand(connection, waiting)
         if not self._rest and not self._holds:
             self._line.resume_reading()
 

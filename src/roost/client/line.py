@@ -15,7 +15,7 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -34,6 +34,7 @@ from roost.broker.events import (
 from roost.broker.machine import Happening
 from roost.broker.messages import Parcel, Publication
 from roost.broker.names import Address
+from roost.broker.runs import Run
 from roost.client.dialling import DialError
 from roost.client.errors import (
     ClientError,
@@ -46,6 +47,7 @@ from roost.client.errors import (
     Unreachable,
 )
 from roost.client.intake import Intake
+from roost.client.running import Running, first_unaccepted
 from roost.client.settling import Settling
 
 if TYPE_CHECKING:
@@ -101,6 +103,8 @@ class Owner(NamedTuple):
     failed: Callable[[], None]
     # A subscription is full and keeps the line from reading; again and again, as long as that is so.
     held_up: Callable[[], None] = lambda: None
+    # Where events for the subscriptions of these names wait, if that is one place.
+    inbox: Callable[[tuple[str, ...] | None], Inbox[Any] | None] = lambda _: None
     # How many deliveries there is room for, where the application acknowledges them.
     room: Callable[[], int] = lambda: 1
 
@@ -108,7 +112,44 @@ class Owner(NamedTuple):
 class Lookup(Machine):
     """The machine, and what the application calls things by."""
 
-    __slots__ = ()
+    __slots__ = ("running",)
+
+    def __init__(self, config: ClientConfig, running: Running) -> None:
+        super().__init__(config)
+        self.running = running
+
+    @property
+    def is_leaving(self) -> bool:
+        return self._leaving
+
+    @property
+    def seen(self) -> dict[str, int]:
+        """The number of the last event of each publisher that has arrived."""
+        return self._seen
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether an event that is published now is numbered and sent, and that is all."""
+        return (
+            self.outlet.state == "attached"
+            and self.move is None
+            and not (self._paused or self._settles_to_resume or self.kept_back or self._leaving)
+        )
+
+    @property
+    def accepted(self) -> int:
+        """The brokers have all events up to this sequence number."""
+        if self.running.count:
+            self.running.end()
+        lane = self.home.channel.data
+        waiting = lane._outbox
+        # Mostly all that is on its way is in runs, which need not be looked into.
+        if waiting and self.move is None and not self._dismissed:
+            first = waiting[0]
+            if type(first) is Run:
+                before = first_unaccepted(first, lane.acked) - 1
+                return min(before, self.numbering._accepted_max)
+        return super().accepted
 
     def subscription_called(self, id_: str) -> str | None:
         """The application's name of a subscription with this id."""
@@ -126,13 +167,14 @@ class Line:
 
     def __init__(self, config: ClientConfig, dialler: Dials, owner: Owner) -> None:
         self.loop = asyncio.get_running_loop()
-        self.machine = Lookup(config)
+        self.running = Running(self)
+        self.machine = Lookup(config, self.running)
         self.failure: Callable[[], ClientError] | None = None  # makes the error anew for each
         self.settling = Settling(self)
         self.is_attached = False
         self._owner = owner
         self._dialler = dialler
-        self._over = False
+        self.is_over = False
         self._is_leaving = False
         self._ids = 0
         self._dials: set[asyncio.Task[None]] = set()
@@ -154,15 +196,10 @@ class Line:
 
     def handle(self, event: Happening) -> None:
         """Something happens to the machine."""
-        if not self._over:
+        if not self.is_over:
+            self.running.end()
             # Its clock is the one that events are stamped with.
             self._execute(self.machine.handle(event, time.time()))
-
-    def handle_all(self, events: Iterable[Happening]) -> None:
-        """The same of several at once, one after the other."""
-        if not self._over:
-            now, handle = time.time(), self.machine.handle
-            self._execute([command for event in events for command in handle(event, now)])
 
     def new_id(self) -> int:
         """Of a connection; never used again, so that what comes late can't be mistaken."""
@@ -176,7 +213,7 @@ class Line:
 
     def opened(self, connection: Connection, broker: str) -> None:
         self._connections.add(connection)
-        if self._over:
+        if self.is_over:
             connection.close("goodbye")
             return
         self._open[connection.id] = connection
@@ -456,11 +493,12 @@ class Line:
         self.progressed()
 
     def _stop(self) -> None:
+        self.running.end()
         for connection in self._open.values():
             connection.close("goodbye")
         self._open.clear()
         self.intake.end()
-        self._over = True
+        self.is_over = True
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

@@ -2,34 +2,51 @@
 
 Once an event has a number it has to arrive, so whatever the wire or a broker would choke on must be found
 here. `Event(attributes)` looks at every name and value carefully. Most events look like earlier ones, and
-get by with a glance: names in the same order as before, and values that are plain, short and no NaN.
+get by with a glance: the same names in the same order, with values of the same plain kinds. Such an event is
+not even copied: it is turned into bytes on the spot (`running`), and those are few.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
 
 from msgspec import msgpack
 
-from roost.broker.events import PublishRequested
 from roost.client.advertising import CLASS, Shape, shape_of
 from roost.language import Event, LanguageError, Value
-from roost.language.values import INT_MAX, INT_MIN
+from roost.language.values import CONSTANT_LENGTH_MAX, INT_MAX, STRING_LENGTH_MAX
 from roost.wire import Limits
 
-# A request, its shape, and about how many bytes it takes.
-Checked: TypeAlias = tuple[PublishRequested, Shape, int]
+# The attributes in MessagePack, their shape, payload, content type and headers.
+Checked: TypeAlias = tuple[bytes, Shape, bytes, str, Mapping[str, str]]
 
-# What a glance is enough for: all of it together stays far below what a publication may take.
+# What a glance is enough for. In so few bytes, which are counted when there are any, no string is too long.
 PLAIN_NAMES_MAX = 32
-PLAIN_LENGTH_MAX = 512
+PLAIN_BYTES_MAX = STRING_LENGTH_MAX
+PLAIN_KINDS = frozenset((bool, int, float, str))
 # How many orders of names are remembered.
 KNOWN_MAX = 1_024
-# About what an event takes that has nothing unusual in it.
-PLAIN_BYTES = 256
 # What stands around the attributes, the payload and the headers.
 FRAME_BYTES = 2_048
+
+
+class Glanced(NamedTuple):
+    """What events of the same names and kinds of values have in common."""
+
+    names: tuple[str, ...]  # in order, for the shape
+    has_class: bool  # that is part of it
+    ints: tuple[str, ...]
+    floats: tuple[str, ...]
+
+
+encode = msgpack.Encoder().encode
+UNWRITABLE = (ValueError, TypeError, OverflowError)
+
+
+def event_of(raw: bytes) -> Event:
+    """The event of attributes that were checked."""
+    return Event.trusted(msgpack.decode(raw))
 
 
 class Outgoing:
@@ -37,11 +54,11 @@ class Outgoing:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        # Names in the order of an earlier event -> the same, and sorted.
-        self._known: dict[tuple[str, ...], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        # Names of an earlier event in their order -> the kinds of its values -> what to look at.
+        self._known: dict[tuple[str, ...], dict[tuple[type, ...], Glanced]] = {}
+        self._count = 0
         self._none: Mapping[str, str] = {}
-        self._size_max = limits.publication_bytes_max - FRAME_BYTES
-        self._extra_max = self._size_max - 4 * PLAIN_NAMES_MAX * (PLAIN_LENGTH_MAX + 256)
+        self.size_max = limits.publication_bytes_max - FRAME_BYTES
 
     def check(
         self,
@@ -61,52 +78,87 @@ class Outgoing:
             extra += size
         else:
             headers = self._none
-        if type(attributes) is dict and extra <= self._extra_max:
-            glanced = self._glance(attributes)
-            if glanced is not None:
-                event, shape = glanced
-                request = PublishRequested(event, payload, content_type, headers)
-                return request, shape, PLAIN_BYTES + extra
+        if type(attributes) is dict:
+            shape = self._glance(attributes)
+            if shape is not None:
+                try:
+                    raw = encode(attributes)
+                except UNWRITABLE:
+                    pass  # what is wrong with it will be said below
+                else:
+                    if len(raw) <= PLAIN_BYTES_MAX and len(raw) + extra <= self.size_max:
+                        return raw, shape, payload, content_type, headers
         event = Event(attributes)
         if any(type(name) is not str for name in event.attributes):
             exact = {str.__str__(name): value for name, value in event.attributes.items()}
             event = Event.trusted(exact)
-        size = len(msgpack.encode(event.attributes)) + extra
-        if size > self._size_max:
-            raise LanguageError(f"event: {size:,} bytes; at most {self._size_max:,} are allowed")
-        self._remember(tuple(event.attributes))
-        shape = shape_of(event.attributes)
-        return PublishRequested(event, payload, content_type, headers), shape, size
+        raw = encode(event.attributes)
+        size = len(raw) + extra
+        if size > self.size_max:
+            raise LanguageError(f"event: {size:,} bytes; at most {self.size_max:,} are allowed")
+        self._remember(event.attributes)
+        return raw, shape_of(event.attributes), payload, content_type, headers
 
-    def _glance(self, attributes: dict[str, Value]) -> tuple[Event, Shape] | None:
-        """An event that needs no second look, and its shape."""
+    def check_many(self, events: Iterable[Mapping[str, Value]]) -> list[Checked]:
+        """All of them; LanguageError if one can't be published, which says which one it is."""
+        many: list[Checked] = []
+        add, glance, none = many.append, self._glance, self._none
+        most = min(PLAIN_BYTES_MAX, self.size_max)
+        for event in events:
+            shape = glance(event) if type(event) is dict else None
+            if shape is not None:
+                try:
+                    raw = encode(event)
+                except UNWRITABLE:
+                    raw = b""
+                if 0 < len(raw) <= most:
+                    add((raw, shape, b"", "", none))
+                    continue
+            try:
+                add(self.check(event, b"", "", None))
+            except LanguageError as error:
+                where = f"event {len(many) + 1} of those to be published"
+                raise LanguageError(f"{where}: {error}") from None
+        return many
+
+    def _glance(self, attributes: dict[str, Value]) -> Shape | None:
+        """The shape of an event that needs no second look but at its bytes."""
         known = self._known.get(tuple(attributes))
         if known is None:
             return None
-        for value in attributes.values():
-            kind = type(value)
-            if kind is str:
-                if len(value) > PLAIN_LENGTH_MAX or not value.isascii():  # type: ignore[arg-type, union-attr]
-                    return None
-            elif kind is float:
-                if value != value:  # noqa: PLR0124  # NaN
-                    return None
-            elif kind is int:
-                if not INT_MIN <= value <= INT_MAX:  # type: ignore[operator]
-                    return None
-            elif kind is not bool:
+        glanced = known.get(tuple(map(type, attributes.values())))
+        if glanced is None:
+            return None
+        names, has_class, ints, floats = glanced
+        for name in ints:
+            if attributes[name] > INT_MAX:  # type: ignore[operator]
                 return None
-        names, in_order = known
-        class_ = attributes.get(CLASS)
-        # A copy, as the application may change what it has; and one of shared names.
-        event = Event.trusted(dict(zip(names, attributes.values(), strict=True)))
-        return event, (class_ if type(class_) is str else None, in_order)
+        for name in floats:
+            value = attributes[name]
+            if value != value:  # noqa: PLR0124  # NaN is as good as absent, which is another shape
+                return None
+        if not has_class:
+            return None, names
+        class_: str = attributes[CLASS]  # type: ignore[assignment]
+        return (class_, names) if len(class_) <= CONSTANT_LENGTH_MAX else None
 
-    def _remember(self, names: tuple[str, ...]) -> None:
-        if len(names) <= PLAIN_NAMES_MAX:
-            if len(self._known) >= KNOWN_MAX:
-                self._known.clear()
-            self._known[names] = (names, tuple(sorted(names)))
+    def _remember(self, attributes: dict[str, Value]) -> None:
+        kinds = tuple(map(type, attributes.values()))
+        if len(kinds) > PLAIN_NAMES_MAX or not PLAIN_KINDS.issuperset(kinds):
+            return
+        names = tuple(attributes)
+        if self._count >= KNOWN_MAX:
+            self._known.clear()
+            self._count = 0
+        of_names = self._known.setdefault(names, {})
+        if kinds not in of_names:
+            self._count += 1
+            of_names[kinds] = Glanced(
+                tuple(sorted(names)),
+                type(attributes.get(CLASS)) is str,
+                tuple(name for name, kind in zip(names, kinds, strict=True) if kind is int),
+                tuple(name for name, kind in zip(names, kinds, strict=True) if kind is float),
+            )
 
     def _payload(self, payload: object) -> bytes:
         if not isinstance(payload, bytes | bytearray | memoryview):

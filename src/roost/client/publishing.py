@@ -15,27 +15,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from roost.broker.events import (
     AdvertiseRequested,
     PauseRequested,
+    PublishRequested,
     ResumeRequested,
     UnadvertiseRequested,
 )
 from roost.broker.messages import ASKS_BACK
-from roost.client.advertising import Derived
+from roost.client.advertising import Derived, Shape
 from roost.client.errors import Gap, Refused
 from roost.client.line import Line
 from roost.client.options import Options
-from roost.client.outgoing import Checked
+from roost.client.outgoing import Checked, event_of
+from roost.client.running import prefix_of, tail_of
 from roost.language import Advertisement
+
+if TYPE_CHECKING:
+    from roost.client.columns_encoding import Encoder
 
 log = logging.getLogger("roost.client")
 
-# A publisher that never waits lets others have their turn after so many events.
+# A publisher that never waits lets others have their turn after so many events; more, if they come together.
 TURN_EVENTS = 256
+TURN_MANY = 1_024
+TURN_COLUMNS = 4_096
 # How closely bytes that are not acknowledged are counted.
 BYTES_STEP = 1 << 18
 
@@ -64,6 +73,7 @@ class Publishing:
         self._line = line
         self._machine = line.machine
         self._name = line.machine.publisher
+        self._prefix = prefix_of(self._name)
         self._options = options
         self._derived: Derived | None = Derived()  # None once the application advertises itself
         self._advertised: dict[str, Advertised] = {}
@@ -81,10 +91,22 @@ class Publishing:
 
     # --- events -------------------------------------------------------------------------------------
 
+    def put(self, checked: Checked) -> str | None:
+        """Publish an event at once, as most are; its id. None if something has to be waited for."""
+        if (
+            self._turn >= TURN_EVENTS
+            or self._refusal is not None
+            or self._line.failure is not None
+            or (self._derived is not None and not self._derived.knows(checked[1]))
+            or self._is_full()
+        ):
+            return None
+        self._turn += 1
+        return f"{self._name}:{self._send(checked)}"
+
     async def publish(self, checked: Checked, number: int | None = None) -> str:
         """Publish an event; its id. Gap if the application numbers them, and this is not the next one."""
         self.raise_refusals()
-        request, shape, size = checked
         self._turn += 1
         if self._turn >= TURN_EVENTS:
             self._turn = 0
@@ -94,44 +116,93 @@ class Publishing:
         self._line.check()
         if number is not None and number != self._machine.published + 1:
             raise Gap(self._name, number, self._machine.published + 1)
+        self._advertise_derived((checked[1],))
+        return f"{self._name}:{self._send(checked)}"
+
+    async def publish_many(self, many: Sequence[Checked]) -> None:
+        """The same of many events, in their order, a turn of them at a time."""
+        step = min(TURN_MANY, max(1, self._options.pending_max // 2))
+        for first in range(0, len(many), step):
+            await self._turn_of_many(first)
+            part = many[first : first + step]
+            self._advertise_derived({checked[1]: None for checked in part})
+            self._send_many(part)
+
+    async def publish_columns(self, encoder: Encoder, rest: Callable[[int], list[Checked]]) -> None:
+        """The same of events in columns; `rest` gives those from a row on one by one, if need be."""
+        step = min(TURN_COLUMNS, max(1, self._options.pending_max // 2))
+        shapes = encoder.shapes()
+        running, numbering = self._line.running, self._machine.numbering
+        for first in range(0, encoder.rows, step):
+            await self._turn_of_many(first)
+            self._advertise_derived(shapes)
+            if not (running.is_open or running.begin()):
+                await self.publish_many(rest(first))
+                return
+            rows = min(step, encoder.rows - first)
+            number = numbering.last + 1
+            sequence = running.next_sequence
+            data = encoder.frames(first, rows, sequence, self._prefix, number, tail_of(time.time()))
+            numbering.last += rows
+            running.put_frames(data, rows)
+            running.end()
+            self._count(numbering.last, len(data))
+
+    async def _turn_of_many(self, first: int) -> None:
+        """Before the next of many are sent."""
+        self.raise_refusals()
+        if first:
+            await asyncio.sleep(0)
+        if self._is_full():
+            await self._room()
+        self._line.check()
+
+    def _send_many(self, part: Sequence[Checked]) -> None:
+        """`_send` for events that have nothing but attributes."""
+        running, numbering = self._line.running, self._machine.numbering
+        if not (running.is_open or running.begin()):
+            for checked in part:
+                self._send(checked)
+            return
+        number = numbering.last + 1
+        numbering.last += len(part)
+        size = running.put_many(self._prefix, number, [checked[0] for checked in part])
+        running.end()
+        self._count(numbering.last, size)
+
+    def _advertise_derived(self, shapes: Iterable[Shape]) -> None:
         if self._derived is not None:
-            missing = self._derived.missing(shape)
-            if missing is not None:
-                self._hold_for(*missing)
-        self._line.handle(request)
-        number = self._machine.published
+            for shape in shapes:
+                missing = self._derived.missing(shape)
+                if missing is not None:
+                    self._hold_for(*missing)
+
+    def _send(self, checked: Checked) -> int:
+        """Number an event and send it, by the machine if that has to see it; the number."""
+        raw, _, payload, content_type, headers = checked
+        machine, running = self._machine, self._line.running
+        if running.is_open or running.begin():
+            number = machine.numbering.last = machine.numbering.last + 1
+            size = running.put(self._prefix, number, raw, payload, content_type, headers)
+        else:
+            self._line.handle(PublishRequested(event_of(raw), payload, content_type, headers))
+            number, size = machine.published, len(raw) + len(payload)
+        self._count(number, size)
+        return number
+
+    def _count(self, number: int, size: int) -> None:
         self._bytes += size
         if self._bytes - self._bytes_marked > BYTES_STEP:
             self._bytes_marked = self._bytes
             self._marks.append((number, self._bytes))
-        return f"{self._name}:{number}"
-
-    async def publish_many(self, many: Sequence[Checked]) -> None:
-        """The same of many events, in their order, a turn of them at a time."""
-        for first in range(0, len(many), TURN_EVENTS):
-            self.raise_refusals()
-            if first:
-                await asyncio.sleep(0)
-            if self._is_full():
-                await self._room()
-            self._line.check()
-            part = many[first : first + TURN_EVENTS]
-            if self._derived is not None:
-                for shape in {shape: None for _, shape, _ in part}:
-                    missing = self._derived.missing(shape)
-                    if missing is not None:
-                        self._hold_for(*missing)
-            self._line.handle_all([request for request, _, _ in part])
-            self._bytes += sum(size for _, _, size in part)
-            self._bytes_marked = self._bytes
-            self._marks.append((self._machine.published, self._bytes))
 
     def _is_full(self) -> bool:
         """Whether enough is on its way."""
         lane = self._machine.channel.data
         connection = self._line.connection
+        on_its_way = lane.sent - lane.acked + self._line.running.count
         return (
-            lane.sent - lane.acked + len(self._machine.kept_back) >= self._options.pending_max
+            on_its_way + len(self._machine.kept_back) >= self._options.pending_max
             or (connection is not None and connection.congested)
             or self._bytes - self._bytes_acked > self._options.pending_bytes_max
         )

@@ -10,15 +10,18 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from roost.client.arguments import check_flag, check_seconds, check_whole
+from roost.client.columns import as_columns
 from roost.client.errors import Closed, EventsDropped, NotInTime
 from roost.client.event import ReceivedEvent
 from roost.client.inbox import Missing
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from pyarrow import RecordBatch
 
     from roost.client.client import Client
     from roost.client.inbox import Inbox
@@ -67,6 +70,10 @@ class Subscription:
     async def __anext__(self) -> ReceivedEvent:
         """The next event. The loop ends when the client or the subscription is closed."""
         inbox = self._inbox
+        items = inbox.items
+        if items and not inbox.is_full and type(items[0]) is not Missing:
+            event: Any = items.popleft()  # mostly it is just that
+            return ReceivedEvent(event)
         while True:
             try:
                 item = inbox.pop() if inbox.items else await inbox.next()
@@ -99,15 +106,35 @@ class Subscription:
         except StopAsyncIteration:
             return []
         inbox = self._inbox
+        if inbox.is_plain:
+            items, event = inbox.items, self._event
+            count = min(most - len(events), len(items))
+            events += [event(items.popleft()) for _ in range(count)]
         # What is missing is a warning to be given, for the next time.
         while inbox.items and len(events) < most and type(inbox.items[0]) is not Missing:
             events.append(self._event(inbox.pop()))
         return events
 
-    def batches(self, most: int = 1_000) -> AsyncIterator[Sequence[ReceivedEvent]]:
-        """All events, at most so many at a time: `async for events in subscription.batches()`."""
+    @overload
+    def batches(
+        self, most: int = 1_000, *, arrow: Literal[False] = False
+    ) -> AsyncIterator[Sequence[ReceivedEvent]]: ...
+    @overload
+    def batches(self, most: int = 1_000, *, arrow: Literal[True]) -> AsyncIterator[RecordBatch]: ...
+    def batches(self, most: int = 1_000, *, arrow: bool = False) -> AsyncIterator[Any]:
+        """All events, at most so many at a time: `async for events in subscription.batches()`.
+
+        With `arrow` each batch is an Arrow record batch: a row an event, a column an attribute, with nulls
+        where an event does not have it. A column has the type of its values: bool, int64, float64 (also
+        where ints are among floats) or string, also for an attribute with values of several kinds.
+        """
         check_whole("most", most, 1)
-        return self._batches(most)
+        check_flag("arrow", arrow)
+        return self._columns(most) if arrow else self._batches(most)
+
+    async def _columns(self, most: int) -> AsyncIterator[RecordBatch]:
+        async for events in self._batches(most):
+            yield as_columns([event.attributes for event in events])
 
     async def _batches(self, most: int) -> AsyncIterator[Sequence[ReceivedEvent]]:
         while events := await self.batch(most):

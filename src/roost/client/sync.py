@@ -14,10 +14,11 @@ import threading
 from collections import deque
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast, overload
 
 from roost.client.arguments import check_flag, check_kind, check_seconds, check_whole
 from roost.client.client import Client, State
+from roost.client.columns import Columns, as_columns, is_columns, rows_of
 from roost.client.durable import DurableSubscription
 from roost.client.errors import ClientError, Closed, Gap, NotInTime, Refused
 from roost.client.event import DurableEvent, SyncEvent
@@ -34,6 +35,8 @@ from roost.language import Subscription as Interest
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from pyarrow import RecordBatch
 
 T = TypeVar("T")
 
@@ -134,10 +137,20 @@ class SyncSubscription:
                 self._events.extend(map(SyncEvent, received))
             return [self._events.popleft() for _ in range(min(most, len(self._events)))]
 
-    def batches(self, most: int = BATCH_MAX) -> Iterator[list[SyncEvent]]:
+    @overload
+    def batches(
+        self, most: int = BATCH_MAX, *, arrow: Literal[False] = False
+    ) -> Iterator[list[SyncEvent]]: ...
+    @overload
+    def batches(self, most: int = BATCH_MAX, *, arrow: Literal[True]) -> Iterator[RecordBatch]: ...
+    def batches(self, most: int = BATCH_MAX, *, arrow: bool = False) -> Iterator[Any]:
         """All events, at most so many at a time; see `Subscription.batches`."""
         check_whole("most", most, 1)
-        return iter(lambda: self.batch(most), [])
+        check_flag("arrow", arrow)
+        batches = iter(lambda: self.batch(most), [])
+        if arrow:
+            return (as_columns([event.attributes for event in events]) for events in batches)
+        return batches
 
     def ack(self, events: Iterable[SyncEvent]) -> None:
         """Of a durable subscription: we are done with all of these. One call, however many."""
@@ -462,13 +475,13 @@ class SyncClient:
         number = self._feed.put(checked, self._live().loop)
         return f"{self.name}:{number}"
 
-    def publish_many(self, events: Iterable[Mapping[str, Value]]) -> int:
+    def publish_many(self, events: Iterable[Mapping[str, Value]] | Columns) -> int:
         """Publish events, in this order, or none if one can't be; see `Client.publish_many`."""
-        check_kind("events", events, (Iterable,), "events, each as for publish")
-        checked = [self._client._outgoing.check(event, b"", "", None) for event in events]
-        loop = self._live().loop
-        for each in checked:
-            self._feed.put(each, loop)
+        if is_columns(events):
+            events = rows_of(cast(Columns, events))
+        check_kind("events", events, (Iterable,), "events, each as for publish, or an Arrow table")
+        checked = self._client._outgoing.check_many(cast(Iterable[Mapping[str, Value]], events))
+        self._feed.put_many(checked, self._live().loop)
         return len(checked)
 
     def flush(self, timeout_s: float | None = None) -> None:
@@ -485,9 +498,11 @@ class SyncClient:
         await self._client.flush(timeout_s)
 
     async def _publish(self, checked: Checked) -> None:
+        publishing = self._client._live_publishing()
         while True:
             try:
-                await self._client._publish(checked)
+                if publishing.put(checked) is None:
+                    await publishing.publish(checked)
             except Refused as error:
                 self._feed.note(error)  # of an earlier one: this one still has to go
             else:

@@ -15,7 +15,7 @@ A filter that no event can match is remembered and stored nowhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from roost.errors import UserError
 from roost.language import Event, Filter, Interest, filters_of
 from roost.language.filter import not_an_event
 from roost.language.values import EXACT_INT
+from roost.matching.answers import Room, longer
 from roost.matching.batch import (
     Columns,
     Encoded,
@@ -38,6 +39,8 @@ from roost.matching.contract import DuplicateIdError, Ids, UnknownIdError, check
 from roost.matching.demand import demand_of
 from roost.matching.kernels import grid_search, search
 from roost.matching.kernels.jit import direct
+from roost.matching.kernels.reading import END, FULL, UNTRIED, match_octets, match_spans
+from roost.matching.spans import Odds, Spans, event_of, new_event
 from roost.matching.store import Store
 from roost.matching.vocabulary import Attribute
 
@@ -45,9 +48,9 @@ _EXACT_MIN = -EXACT_INT
 _MANY_ATTRIBUTES = 24
 # Answers of `match` are slices of arrays of at least so many ids, one after the other.
 _ANSWERS = 1 << 14
+# Parts of a batch have about so many ids, which stay in the cache.
+_PART_IDS = 1 << 15
 
-
-NOT_SURE = -1
 
 _Words = tuple[str, Callable[[Any], int | None]]  # name, value -> token
 _Bounds = tuple[str, int]  # name, slot
@@ -69,10 +72,10 @@ class Index:
         self._never: set[int] = set()
         self._odd: dict[int, _Odd] = {}
         self._parts: dict[int, list[int]] = {}
-        self._next_key = -1
-        self._free_keys: list[int] = []
-        # For kernels, by -1 - key: the id, or NOT_SURE if the filter must be compared.
-        self._odd_ids: Ids = np.full(16, NOT_SURE, np.int64)
+        self._odds = Odds()
+        self._reading: Spans | None = None
+        self._match_octets: Callable[..., int]
+        self._read = 0  # how much of the room for answers of `match_bytes` is given out
         # How `match` reads an event: attributes that are asked to equal a string, attributes that have
         # bounds, attributes that are asked anything else.
         self._words: list[_Words] = []
@@ -90,6 +93,7 @@ class Index:
         self._out = np.empty(0, np.int64)
         self._used = 0
         self._out_size = grid_search.OVERRUN
+        self._room = Room()
         self._ids_an_event = 1.0
 
     def __len__(self) -> int:
@@ -121,7 +125,7 @@ class Index:
             for key in self._parts.pop(id_):
                 del self._odd[key]
                 self._store.remove(key)
-                self._free_keys.append(key)
+                self._odds.release(key)
         elif not self._store.remove(id_):
             raise UnknownIdError(id_)
         self._count -= 1
@@ -178,25 +182,16 @@ class Index:
             demand = demand_of(filter_, self._store.attribute, self._store.token)
             if demand is None:
                 continue
-            key = self._new_key()
+            key = self._odds.new_key()
             self._store.add(key, demand)
             self._odd[key] = _Odd(id_, None if demand.exact else filter_)
-            self._odd_ids[-1 - key] = id_ if demand.exact else NOT_SURE
             keys.append(key)
         if keys:
             self._parts[id_] = keys
+            self._odds.put(id_, keys, [self._odd[key].check is not None for key in keys])
+            self._store.revision += 1
         else:
             self._never.add(id_)
-
-    def _new_key(self) -> int:
-        if self._free_keys:
-            return self._free_keys.pop()
-        key, self._next_key = self._next_key, self._next_key - 1
-        if -key > len(self._odd_ids):
-            larger = np.full(2 * len(self._odd_ids), NOT_SURE, np.int64)
-            larger[: len(self._odd_ids)] = self._odd_ids
-            self._odd_ids = larger
-        return key
 
     def match(self, event: Event) -> Ids:
         """The ids of the subscriptions that the event matches, each once."""
@@ -240,6 +235,98 @@ class Index:
         end = self._used = self._match_one(self._frame, n, start)
         return self._resolved(out[start:end], event) if self._odd else out[start:end]
 
+    def match_bytes(self, octets: bytes) -> Ids:
+        """`match` for an event as MessagePack has it: a map of names to values.
+
+        No object is made of it where the tables that kernels have (`lexicon`) decide. UserError if it is
+        no event.
+
+        >>> import msgspec
+        >>> index = Index()
+        >>> index.add_columns([1, 2], [("symbol", "=", ["A", "B"]), ("high", ">", [10.0, 12.5])])
+        >>> index.match_bytes(msgspec.msgpack.encode({"symbol": "B", "high": 13})).tolist()
+        [2]
+        """
+        if type(octets) is not bytes:
+            raise TypeError(f"octets are a {type(octets).__name__}; expected bytes")
+        reading, start = self._reading, self._read
+        if (
+            reading is None
+            or reading.revision != self._store.revision
+            or len(reading.out) - start < self._out_size
+        ):
+            reading = self._reading or self._begin_reading()
+            start = reading.ready(start)
+        end = self._match_octets(reading.frame, octets, start)
+        if end < 0:
+            return self._match_decoded(octets, end)
+        self._read = end
+        return reading.out[start:end]
+
+    def _begin_reading(self) -> Spans:
+        reading = self._reading = self.spans()
+        match_octets(reading.frame, b"", reading.ready())
+        self._match_octets = direct(match_octets)
+        return reading
+
+    def _match_decoded(self, octets: bytes, why: int) -> Ids:
+        event = event_of(octets)
+        if why == UNTRIED:
+            self.learn(event)
+        return self.match(event)
+
+    def match_spans(self, octets: bytes, starts: Ids | Sequence[int]) -> tuple[Ids, Ids]:
+        """`match_batch` for events that follow each other: event i from starts[i] to starts[i + 1].
+
+        Each is a map as MessagePack has it, as for `match_bytes`.
+        """
+        if not isinstance(octets, bytes):
+            raise TypeError(f"octets are a {type(octets).__name__}; expected bytes")
+        places = np.ascontiguousarray(starts, np.int64)
+        if places.ndim != 1 or not len(places) or places[0] < 0 or places[-1] > len(octets):
+            raise UserError(
+                f"starts are no places in {len(octets):,} bytes, from the first to the last"
+            )
+        if (np.diff(places) < 0).any():
+            raise UserError("starts are not in order")
+        # One of its own: `match_bytes` goes on where its last answer ends.
+        reading = self.spans()
+        size = int(1.25 * self._ids_an_event * (len(places) - 1)) + self._out_size
+        reading.answer_in(self._room.of(size))
+        offsets, raw = np.zeros(len(places), np.int64), np.frombuffer(octets, np.uint8)
+        done = 0
+        while True:
+            done = match_spans(reading.frame, raw, places, offsets, done)
+            if done == len(places) - 1:
+                break
+            why, n = int(reading.frame[END]), int(offsets[done])
+            if why == FULL:
+                reading.answer_in(longer(reading.out, n))
+                continue
+            found = self._match_decoded(octets[places[done] : places[done + 1]], why)
+            if len(reading.out) - n < self._out_size:
+                reading.answer_in(longer(reading.out, n))
+            reading.out[n : n + len(found)] = found
+            done += 1
+            offsets[done] = n + len(found)
+            reading.ready()
+        if done:
+            self._ids_an_event = max(1.0, offsets[-1] / done)
+        return offsets, reading.out[: offsets[-1]]
+
+    def spans(self) -> Spans:
+        """The index for kernels that match events in the bytes of something larger."""
+        return Spans(self._store, self._odds)
+
+    def learn(self, event: Event) -> None:
+        """Let kernels know from now on what the strings of an event are to the index.
+
+        For events of which a kernel said UNTRIED; of others there is nothing to learn.
+        """
+        if not isinstance(event, Event):
+            raise not_an_event(event)
+        self._store.lexicon.learn(self._store.attributes, event.attributes)
+
     def _narrowed(self, event: Event) -> tuple[list[_Words], list[_Bounds]]:
         """What of `_words` and `_bounds` the event has."""
         words, bounds = self._words_of, self._bounds_of
@@ -259,12 +346,38 @@ class Index:
         an Arrow table or record batch, a pandas frame. A null or NaN is an attribute that the event does
         not have.
         """
+        return self._checked(*self._search(self._encoded(events)), events)
+
+    def match_parts(self, events: Columns | Sequence[Event]) -> Iterator[tuple[int, Ids, Ids]]:
+        """`match_batch` in parts: the first event of each, and its (offsets, ids).
+
+        An answer that is looked at at once, and not kept, need not leave the cache of the processor: with
+        many matches that is several times as fast. The arrays of a part are its own until the next one is
+        asked for.
+
+        >>> index = Index()
+        >>> index.add_columns([1, 2], [("x", ">", [1.0, 2.0])])
+        >>> for first, offsets, ids in index.match_parts([Event({"x": 1.5}), Event({"x": 3})]):
+        ...     print(first, offsets.tolist(), ids.tolist())
+        0 [0, 1, 3] [1, 1, 2]
+        """
+        batch = self._encoded(events)
+        rows = None
+        out = self._room.of(_PART_IDS + self._out_size)
+        for first, offsets, ids in _parts(self._store, batch, out[: _PART_IDS + self._out_size]):
+            if self._odd:
+                if rows is None:
+                    rows = events if isinstance(events, list | tuple) else events_of(events)
+                part = rows[first : first + len(offsets) - 1]
+                yield first, *self._checked(offsets, ids, part)
+            else:
+                yield first, offsets, ids
+
+    def _encoded(self, events: Columns | Sequence[Event]) -> Encoded:
         store = self._store
         if isinstance(events, list | tuple):
-            batch = encode_events(events, store.attributes, store.slot_count)
-        else:
-            batch = encode_columns(events, store.attributes, store.slot_count)
-        return self._checked(*self._search(batch), events)
+            return encode_events(events, store.attributes, store.slot_count)
+        return encode_columns(events, store.attributes, store.slot_count)
 
     def match_numbers(
         self, columns: Mapping[str, NDArray[np.float64]], events: int | None = None
@@ -307,29 +420,12 @@ class Index:
         return self._store.memory_bytes() + 100 * (len(self._odd) + len(self._never))
 
     def _search(self, batch: Encoded) -> tuple[Ids, Ids]:
-        store = self._store
         offsets = np.zeros(batch.events + 1, np.int64)
-        out = np.empty(int(1.25 * self._ids_an_event * batch.events) + self._out_size, np.int64)
-        tokens = np.empty(1 + len(batch.codes) + len(batch.lists), np.int64)
+        out = self._room.of(int(1.25 * self._ids_an_event * batch.events) + self._out_size)
+        search_from = _searcher(self._store, batch, offsets)
         done = 0
-        while True:
-            done = search.match_many(
-                store.cells,
-                store.directory,
-                batch.codes,
-                batch.lists,
-                batch.spans,
-                batch.lower.ravel(),
-                batch.upper.ravel(),
-                batch.exact,
-                tokens,
-                out,
-                offsets,
-                done,
-            )
-            if done == batch.events:
-                break
-            out.resize(2 * len(out), refcheck=False)
+        while (done := search_from(out, done)) < batch.events:
+            out = longer(out, offsets[done])
         if batch.events:
             self._ids_an_event = max(1.0, offsets[-1] / batch.events)
         return offsets, out[: offsets[-1]]
@@ -366,8 +462,7 @@ class Index:
     def _refresh(self) -> None:
         """Bring what `match` uses up to date after a change of the attributes."""
         store = self._store
-        self._event = np.zeros(search.NUMBERS + store.slot_count, np.int64)
-        self._event.view(np.float64)[search.NUMBERS :] = np.nan
+        self._event = new_event(store.slot_count)
         self._token_view = memoryview(self._event)  # type: ignore[arg-type]
         self._number_view = memoryview(self._event.view(np.float64))[search.NUMBERS :]  # type: ignore[arg-type]
         attributes = store.attributes.values()
@@ -381,3 +476,29 @@ class Index:
         search.match_one(self._frame, 0, 0)
         self._match_one = direct(search.match_one)
         self._revision = store.revision
+
+
+def _searcher(store: Store, batch: Encoded, offsets: Ids) -> Callable[[Ids, int], int]:
+    """Matches events from some place on until their ids may not fit; see `search.match_many`."""
+    tokens = np.empty(1 + len(batch.codes) + len(batch.lists), np.int64)
+    arrays = (batch.codes, batch.lists, batch.spans, batch.lower.ravel(), batch.upper.ravel())
+
+    def search_from(out: Ids, start: int) -> int:
+        return search.match_many(
+            store.cells, store.directory, *arrays, batch.exact, tokens, out, offsets, start
+        )
+
+    return search_from
+
+
+def _parts(store: Store, batch: Encoded, out: Ids) -> Iterator[tuple[int, Ids, Ids]]:
+    """Matches a batch a piece at a time, each into the same room."""
+    offsets = np.zeros(batch.events + 1, np.int64)
+    search_from = _searcher(store, batch, offsets)
+    done = 0
+    while done < batch.events:
+        first, offsets[done] = done, 0
+        done = search_from(out, done)
+        # Its end is the beginning of the next, which is at 0 again.
+        found = offsets[first : done + 1].copy()
+        yield first, found, out[: found[-1]]

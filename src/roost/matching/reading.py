@@ -10,6 +10,7 @@ from typing import NamedTuple
 from roost.matching.contract import Ids
 from roost.matching.index import Index
 from roost.matching.kernels import search
+from roost.matching.spans import Odds
 from roost.matching.vocabulary import Attribute, Watcher
 
 
@@ -40,9 +41,9 @@ class IndexReader:
         return self._index._out_size
 
     @property
-    def odd_ids(self) -> Ids:
-        """By -1 - key, for each key of the index's own: the id, or below 0 if the filter must be compared."""
-        return self._index._odd_ids
+    def odds(self) -> Odds:
+        """What keys of the index's own stand for."""
+        return self._index._odds
 
     def watch(self, watcher: Watcher) -> None:
         """See `Store.watch`."""
@@ -59,7 +60,7 @@ class IndexReader:
     def frame(self, answers: Ids) -> Ids:
         """What `search.match_one` takes: an event of `reading` is matched into `answers`, from 0 on.
 
-        An answer below zero is a key of the index's own: see `odd_ids`.
+        An answer below zero is a key of the index's own: see `odds`.
         """
         store = self._index._store
         return search.frame_of(store.cells, store.directory, self._index._event, answers)

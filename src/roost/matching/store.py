@@ -18,6 +18,7 @@ from roost.matching.demand import Demand
 from roost.matching.kernels import grid, search
 from roost.matching.kernels.group import BOXES, COUNT, LISTS, SORTED, new_group
 from roost.matching.kernels.heap import TOP, Cells, new_heap
+from roost.matching.lexicon import Lexicon
 from roost.matching.vocabulary import Attribute, Watcher
 
 Reals = NDArray[np.float64]
@@ -40,6 +41,8 @@ class Store:
         self.attributes: dict[str, Attribute] = {}
         # Changes with the attributes, with how one is read, and when an array moves.
         self.revision = 0
+        # What kernels read events from bytes with, once somebody has asked for that.
+        self._lexicon: Lexicon | None = None
         self._slots: list[Attribute | None] = []
         # What each token stands for, and how many groups speak of it; token 0 is every event's.
         self._meanings: list[tuple[Attribute, ValueSet] | None] = [None]
@@ -54,6 +57,16 @@ class Store:
         """How long the row of an event's numbers must be."""
         return len(self._slots)
 
+    @property
+    def lexicon(self) -> Lexicon:
+        """The names and words by their bytes, kept from the first time that they are asked for."""
+        if self._lexicon is None:
+            self._lexicon = Lexicon(self.attributes.values(), self._moved)
+        return self._lexicon
+
+    def _moved(self) -> None:
+        self.revision += 1
+
     def attribute(self, name: str) -> Attribute:
         """The attribute of that name, made known if it is new."""
         known = self.attributes.get(name)
@@ -62,6 +75,8 @@ class Store:
         slot = self._slots.index(None) if None in self._slots else len(self._slots)
         attribute = self.attributes[name] = Attribute(name, slot, self.watcher)
         self._slots[slot : slot + 1] = [attribute]
+        if self._lexicon is not None:
+            self._lexicon.name(attribute)
         self.revision += 1
         return attribute
 
@@ -90,6 +105,8 @@ class Store:
         self._meanings[token] = (attribute, admitted)
         reading = attribute.reading
         attribute.add(admitted, token)
+        if self._lexicon is not None:
+            self._lexicon.changed(attribute, admitted)
         self.revision += reading != attribute.reading
         return token
 
@@ -193,7 +210,9 @@ class Store:
         tables = (self._groups, self._keys, self._meanings, self._users, self.attributes)
         tables_bytes = sum(sys.getsizeof(table) for table in tables)
         words = sum(attribute.memory_bytes() for attribute in self.attributes.values())
-        return int(8 * self.cells[TOP]) + self.directory.nbytes + named + tables_bytes + words
+        by_bytes = 0 if self._lexicon is None else self._lexicon.memory_bytes()
+        named += tables_bytes + words + by_bytes
+        return int(8 * self.cells[TOP]) + self.directory.nbytes + named
 
     # ------------------------------------------------------------------ groups
 
@@ -294,6 +313,8 @@ class Store:
         if self._users[token] == 0:
             reading = attribute.reading
             attribute.remove(admitted)
+            if self._lexicon is not None:
+                self._lexicon.changed(attribute, admitted)
             self.revision += reading != attribute.reading
             self._meanings[token] = None
             self._free_tokens.append(token)
@@ -303,6 +324,8 @@ class Store:
         attribute.users -= 1
         if attribute.users == 0:
             del self.attributes[attribute.name]
+            if self._lexicon is not None:
+                self._lexicon.forget(attribute)
             self.revision += 1
             self._slots[attribute.slot] = None
 

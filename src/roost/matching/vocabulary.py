@@ -117,6 +117,16 @@ class Attribute:
         """Whether a number may satisfy any of its tokens."""
         return bool(self.numbers or self._present)
 
+    @property
+    def has_patterns(self) -> bool:
+        """Whether a string may satisfy a token that does not name it."""
+        return bool(self._prefixes or self._suffixes or self._tests)
+
+    @property
+    def presence(self) -> tuple[int | None, int | None]:
+        """The tokens that any value satisfies, and any number."""
+        return self._present.get(None), self._present.get(Kind.NUMBER)
+
     def memory_bytes(self) -> int:
         """About what its tokens take."""
         tables = (self.tokens, self.equal, self.strings, self.numbers, self._tests, self._memo)
@@ -159,15 +169,6 @@ class Attribute:
         if self.watcher is not None:
             self.watcher(self, admitted)
 
-    @property
-    def tries_strings(self) -> bool:
-        """Whether it takes more than a look at `strings` to say which tokens a string has."""
-        return bool(self._prefixes or self._suffixes or self._tests)
-
-    def presence(self, kind: Kind | None) -> int | None:
-        """The token that any value has, or any number; None if there is none."""
-        return self._present.get(kind)
-
     def tokens_of(self, value: Value) -> Tokens:
         """All tokens that the value satisfies."""
         if isinstance(value, str):
@@ -200,8 +201,11 @@ class Attribute:
         return tokens
 
     def _evaluate(self, s: str) -> Tokens:
+        return (*self.strings.get(s, ()), *self.patterns_of(s))
+
+    def patterns_of(self, s: str) -> Tokens:
+        """The tokens that the string satisfies and that do not name it."""
         return (
-            *self.strings.get(s, ()),
             *self._prefixes.of_start(s),
             *self._suffixes.of_end(s),
             *(token for token, admitted in self._tests.items() if s in admitted),

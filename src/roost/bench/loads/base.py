@@ -50,6 +50,8 @@ class Scenario:
     window: int = 0
     # How many of them may lack the server's acknowledgement, where there is one.
     unacknowledged_max: int = 1_000
+    # How many messages are written at once, at most; 0: as many as there are, up to 64 kB.
+    per_write: int = 0
     # Sent before the clock runs, again and again until all of them arrive: subscriptions may take their
     # time to get from one broker to another. No less than there are symbols.
     warm_up: int = 2_000

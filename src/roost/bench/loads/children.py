@@ -167,7 +167,7 @@ class Publisher:
         self._outlet = outlet
         self._scenario = scenario
         self._credit = credit
-        self._chunk = min(CHUNK, scenario.window // 2)
+        self._chunk = min(scenario.per_write or CHUNK, scenario.window // 2)
         if outlet.acknowledges:
             self._chunk = min(self._chunk, scenario.unacknowledged_max // 2)
 

@@ -19,7 +19,12 @@ SCENARIOS: Final = {
         # 1,000 subscriptions on each of 10 connections; a quote matches one on each.
         Scenario("content", _PLENTY, subscribers=10, symbols=1_000, by_content=True),
         Scenario("durable", _PLENTY, durable=True),
+        # So many messages a write, as from publishers that have no more to say at a time.
+        Scenario("write_1", _PLENTY, per_write=1),
+        Scenario("write_8", _PLENTY, per_write=8),
+        Scenario("write_32", _PLENTY, per_write=32),
         Scenario("latency", 50_000, rate=10_000.0),
+        Scenario("same_rate", 50_000, rate=10_000.0),
     )
 }
 

@@ -22,6 +22,7 @@ from roost.chunks.kernels.layout import (
 from roost.chunks.kernels.words import lean
 from roost.matching.kernels.heap import Cells
 from roost.matching.kernels.jit import peek, poke
+from roost.matching.kernels.reading import ODD, ODD_COMPARED, ODD_ID
 
 
 @lean
@@ -46,9 +47,10 @@ def resolved(matched: Cells, found: int, odd: Cells, entries: Cells, visit: int)
             poke(matched, n, key)
             n += 1
     for i in range(found, keys):
-        entry = peek(odd, -1 - peek(matched, i))
-        if entry < 0:
+        row = ODD * (-1 - peek(matched, i))
+        if peek(odd, row + ODD_COMPARED):
             return -1
+        entry = peek(odd, row + ODD_ID)
         if peek(entries, entry * ENTRY + E_VISIT) != visit:
             poke(entries, entry * ENTRY + E_VISIT, visit)
             poke(matched, n, entry)

@@ -5,6 +5,7 @@ It takes half a minute the first time and half a second once they are on disk.
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from roost.language import Event, parse_filter
@@ -20,7 +21,11 @@ def compile_all() -> None:
     index.add(200, parse_filter("x > 1"))
     index.add(201, parse_filter("x > 1 and y > 1"))
     event = Event({"x": 1.5, "y": 2.5})
-    assert len(index.match(event)) == len(index.match_batch([event])[1])
+    octets = msgspec.msgpack.encode(event.attributes)
+    found = len(index.match(event))
+    assert found == len(index.match_batch([event])[1])
+    assert found == len(index.match_bytes(octets))
+    assert found == len(index.match_spans(octets, [0, len(octets)])[1])
     for id_ in range(202):
         index.remove(id_)
 

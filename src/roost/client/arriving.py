@@ -1,0 +1,158 @@
+"""Deliveries, taken off the bytes of a read: the short way from a connection to a subscription.
+
+Most of what a client reads is deliveries for one subscription each, in order, about which the machine has
+nothing to decide but that they are new (`Client.take`). Those are read here without the objects that the
+machine and the wire have for them: a head, and behind it the publication, which becomes one object that
+the application's event looks into. Anything else is left to the decoder and the machine, frame by frame
+and in order; both ways end in the same state.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field, msgpack
+
+from roost.broker.messages import DATA, Delivery
+from roost.language import Value
+from roost.wire.codec import PREFIX_SIZE
+from roost.wire.kinds import FRAME_ITEMS, MESSAGE_TAGS
+
+if TYPE_CHECKING:
+    from roost.client.inbox import Inbox
+    from roost.client.line import Lookup
+
+# The length, an array, tag, priority, a uint32, hops, an array of one id, and the mark of a short string.
+_HEAD: Final = struct.Struct(">IBBBBIBBB")
+_HEAD_SIZE: Final = _HEAD.size
+_read_head = _HEAD.unpack_from
+_ARRAY: Final = 0x90 + len(FRAME_ITEMS) + 2
+_DELIVERY: Final = MESSAGE_TAGS[Delivery]
+_UINT32, _ONE = 0xCE, 0x91
+_FIXSTR, _FIXSTR_MAX = 0xA0, 31
+# Ids of subscriptions that are remembered by their bytes.
+_IDS_MAX: Final = 1_024
+
+
+class Arrived(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A publication that has arrived, with the items that it has on the wire: to be read as one is."""
+
+    publisher: str
+    sequence: int
+    attributes: dict[str, Value]
+    payload: bytes
+    content_type: str
+    headers: dict[str, str]
+    published_at: float
+    priority: int
+    traced: bool = field(default=False)
+
+    @property
+    def event(self) -> Arrived:
+        """What has the attributes."""
+        return self
+
+    @property
+    def id(self) -> str:
+        return f"{self.publisher}:{self.sequence}"
+
+
+_decode = msgpack.Decoder(Arrived).decode
+_UNREADABLE: Final = (ValueError, RecursionError)
+
+Handed = Callable[[Any, tuple[str, ...], int], None]
+
+
+class Taking:
+    """Takes deliveries for the machine of a line."""
+
+    __slots__ = ("_handed", "_ids", "_inbox", "_machine")
+
+    def __init__(
+        self,
+        machine: Lookup,
+        handed: Handed,
+        inbox: Callable[[tuple[str, ...] | None], Inbox[Any] | None],
+    ) -> None:
+        self._machine = machine
+        self._handed = handed
+        self._inbox = inbox  # of the subscription of these names, if there is just one
+        self._ids: dict[bytes, str] = {}
+
+    def take(self, connection: int, data: bytes, at: int, held: dict[Any, None]) -> int:
+        """Take whole frames of deliveries, until something else stands there or anything is `held` up.
+
+        Where the rest begins.
+        """
+        machine = self._machine
+        home = machine.home
+        if connection != home.connection or machine.is_leaving:
+            return at
+        lane, seen, ids = home.channel.data, machine.seen, self._ids
+        end = len(data)
+        known, names, inbox, room = b"", None, None, 0
+        while at + _HEAD_SIZE <= end and not held:
+            length, array, tag, priority, uint, number, _, one, mark = _read_head(data, at)
+            start, stop = at + _HEAD_SIZE, at + PREFIX_SIZE + length
+            size = mark - _FIXSTR
+            if (
+                stop > end
+                or tag != _DELIVERY
+                or array != _ARRAY
+                or priority != DATA
+                or uint != _UINT32
+                or one != _ONE
+                or not 0 <= size <= _FIXSTR_MAX
+                or number != lane.received + 1
+                or number >= home.quiet_until
+            ):
+                break
+            raw = data[start : start + size]
+            try:
+                if raw != known or names is None:
+                    names = home.names.get(ids.get(raw) or self._id(raw))
+                    if inbox is not None:
+                        inbox.wake()
+                    known, inbox = raw, self._inbox(names)
+                    room = 0 if inbox is None else inbox.room_at_once
+                publication = _decode(data[start + size : stop])
+            except _UNREADABLE:
+                break  # the decoder says what is wrong with it
+            publisher, sequence = publication.publisher, publication.sequence
+            if names is None or sequence <= seen.get(publisher, 0):
+                break
+            lane.received = number
+            seen[publisher] = sequence
+            at = stop
+            if room:
+                inbox.items.append(publication)  # type: ignore[union-attr]
+                room -= 1
+            else:
+                # It may be full then, or gone.
+                self._handed(publication, names, number)
+                names = None
+        if inbox is not None:
+            inbox.wake()
+        return at
+
+    def _id(self, raw: bytes) -> str:
+        if len(self._ids) >= _IDS_MAX:
+            self._ids.clear()
+        id_ = self._ids[raw] = raw.decode()
+        return id_
+
+
+def end_of_frame(data: bytes, at: int) -> int:
+    """Where the frame ends that begins there; beyond the data if it is not whole."""
+    if at + PREFIX_SIZE > len(data):
+        return len(data) + 1
+    return at + PREFIX_SIZE + int.from_bytes(data[at : at + PREFIX_SIZE], "big")
+
+
+def whole_frames(data: bytes, at: int) -> int:
+    """Where the last whole frame ends of those that begin there."""
+    while (stop := end_of_frame(data, at)) <= len(data):
+        at = stop
+    return at
