@@ -113,9 +113,11 @@ class Link(Peer):
         "away_since",
         "before",
         "behind",
+        "beside",
         "blocks",
         "closing",
         "dials",
+        "epoch",
         "excused",
         "follows",
         "gave_up",
@@ -154,6 +156,8 @@ class Link(Peer):
         self.dials = dials  # whether it is on us to connect
         self.rank: Rank = ""
         self.address = Address("")  # where it is found, if it or somebody else has said so
+        self.epoch = 0  # of `epochs`: who speaks for it, ...
+        self.beside = ""  # ... and where the other one of two would be
         self.attempts = 0  # in vain, since it was last open
         self.greeted = False  # the neighbour has greeted back on this connection: it is open
         self.peer_incarnation = ""

@@ -28,6 +28,7 @@ from roost.broker import events as ev
 from roost.broker.channel import Marks
 from roost.broker.commands import CancelTimer, Close, OpenLink, Report, Send, SetTimer
 from roost.broker.config import BrokerConfig
+from roost.broker.epochs import Epochs
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.flow import Flow
 from roost.broker.hops import Link
@@ -115,6 +116,7 @@ class Links:
         self._flow = flow
         self._pausing = pausing
         self._neighbourhood = neighbourhood
+        self._epochs = Epochs(identity, work)
         # What the settings of the last start said: neighbour -> whether we dial. None: nobody knows.
         self.configured_before: dict[str, bool] | None = None
 
@@ -169,7 +171,8 @@ class Links:
     def dial(self, link: Link) -> None:
         """Connect, if that is on us."""
         if link.dials and link.connection is None:
-            self._work.command(OpenLink(link.name, link.address))
+            places = filter(None, (link.address, link.beside))
+            self._work.command(OpenLink(link.name, Address(",".join(places))))
 
     def timer(self, name: str) -> None:
         link = self._links.get(name)
@@ -192,6 +195,8 @@ class Links:
         self._pausing.unblock(link)
         if self._work.journal is not None:
             self._work.journal.delete("link", link.name)
+            if link.epoch:
+                self._work.journal.delete("epoch", link.name)
 
     def opened(self, event: ev.LinkOpened) -> None:
         link = self._links.get(event.broker)
@@ -209,6 +214,7 @@ class Links:
     def turned_away(self, link: Link, reason: str) -> None:
         """The neighbour that we have dialled does not want to talk to us, or not in these words."""
         if not link.greeted:
+            self._epochs.turned_away(reason)
             if IS_NO_NEIGHBOUR in reason:
                 self._neighbourhood.turned_away(link)
             unknown = any(word in reason for word in UNREADABLE)
@@ -286,6 +292,9 @@ class Links:
             data_acked=data.acked,
             address=self._identity.address,
             rank=link.rank,
+            epoch=self._identity.epoch,
+            known_epoch=link.epoch,
+            beside=self._identity.beside,
         )
 
     def greet(self, connection: int, hello: LinkHello) -> None:
@@ -310,6 +319,7 @@ class Links:
             self._begin(link, hello, had=0 if stale else self._had(link, hello))
         link.greeted = True
         link.address = Address(hello.address)
+        self._epochs.heard(link, hello)
         link.greeted_at = self._work.now
         if link.peer_life != hello.life:
             if link.peer_life:
@@ -339,6 +349,9 @@ class Links:
         peer = self._peers.on.get(connection)
         if peer is not None and peer is not link:
             raise RemoteProtocolError(f"{hello.broker} answers where {peer.name} was dialled")
+        objection = self._epochs.objection_to_neighbour(link, hello)
+        if objection:
+            raise RemoteProtocolError(objection)
         objection = self._neighbourhood.objection_to(link)
         if objection:
             self.close(link, objection)
