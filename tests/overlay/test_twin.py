@@ -36,6 +36,7 @@ class GoesOnAlone(Twin):
     """A planted bug: no fence. A leader without its standby says so, and goes on."""
 
     def _quit(self, reason: str) -> None:
+        del reason
         self._gated = False
         self._release()
 

@@ -51,6 +51,8 @@ from roost.broker.work import Work
 
 # Waiting is doubled so often at most: enough for any bound.
 DOUBLED_MAX = 30
+# One that has a standby is there again within seconds.
+STANDBY_REDIAL_S = 0.5
 # Lives of a neighbour that are remembered, to know one that is not over.
 PAST_LIVES_MAX = 16
 # Said in place of what has lost its meaning: a note for a module that there is not.
@@ -262,6 +264,7 @@ class Links:
             delay = min(
                 self._config.redial_min_s * 2**link.attempts,
                 self._config.redial_max_s,
+                STANDBY_REDIAL_S if link.beside else self._config.redial_max_s,
             )
             link.attempts = min(link.attempts + 1, DOUBLED_MAX)
             self._work.command(SetTimer(f"{TIMER}:{link.name}", delay))

@@ -490,6 +490,9 @@ class Twin:
         follower = self._follower
         if follower is None or not follower.loading:
             return  # it has gone meanwhile
+        if event.position.number < self._floor.number:
+            self._hang_up("the snapshot is older than what is known")  # and begins again
+            return
         follower.loading = False
         self._say(tw.Whole(event.position, self.membership if follower.member else None))
         self._ship_tail(event.position.number)

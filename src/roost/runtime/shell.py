@@ -30,6 +30,7 @@ from roost.broker.commands import (
     ResumeReading,
     Send,
     SetTimer,
+    Superseded,
 )
 from roost.broker.core import Broker
 from roost.broker.events import ConnectionAccepted, ConnectionClosed, TimerFired
@@ -73,6 +74,7 @@ class Shell:
         refused: Callable[[int, str, str], None] = lambda *_: None,
         report: Callable[[Report], None] = lambda _: None,
         answered: Callable[[Answered], None] = lambda _: None,
+        superseded: Callable[[Superseded], None] | None = None,
     ) -> None:
         self.machine = machine
         self.loop = asyncio.get_running_loop()
@@ -87,6 +89,7 @@ class Shell:
         self._refused = refused
         self._report = report
         self._answered = answered
+        self._superseded = superseded
         self._ids = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._dirty: list[Connection] = []  # those with something to say, once each
@@ -213,6 +216,8 @@ class Shell:
             self._report(command)
         elif isinstance(command, Answered):
             self._answered(command)
+        elif isinstance(command, Superseded) and self._superseded is not None:
+            self._superseded(command)
 
     # --- timers -------------------------------------------------------------------------------------
 
