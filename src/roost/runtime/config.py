@@ -169,8 +169,8 @@ def objections(server: ServerConfig) -> Iterator[tuple[tuple[str, ...], str]]:
             what = "the broker's own name" if name else "empty"
             yield place, f"a neighbour's name is {what}; expected that of another broker"
         try:
-            for place in (address or "us:1").split(","):
-                address_of(place)
+            for each in (address or "us:1").split(","):
+                address_of(each)
         except ValueError:
             what = f"the address of {name} is {shown(address)}"
             yield place, f'{what}; expected "host:port" to dial it, or "" if it dials us'

@@ -250,7 +250,7 @@ class PairNode:
     async def _on_disk(self, job: Callable[[], object]) -> None:
         await self._loop.run_in_executor(self._disk, job)
 
-    def _note(self, membership: Membership) -> None:
+    def _note(self, membership: Membership | None) -> None:
         if self._replica is not None:
             self._replica.note(membership)
             self._known = self._replica.known

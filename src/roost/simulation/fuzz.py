@@ -23,6 +23,10 @@ in *all*, in clusters of edge-brokers or in any other shape; some are asked to b
 In the profile *clusters* brokers form a hierarchy with a mesh at the top (see `broker.hierarchy`), with the
 churn and the faults of *all*, or of *edges* in every other scenario.
 
+In the profile *standbys* every broker has a standby (see `standbys`), and nodes of them are killed, lose
+their disks, are stopped and wake up, or lose sight of each other, besides other faults; nothing is forgiven
+for it.
+
 A scenario is a workload like any other: `Scenario.text` is the file from which it runs in the same way.
 """
 
@@ -55,6 +59,7 @@ from roost.simulation.scenario_settings import (
     MOVES,
     OVERLAY,
     REWIRINGS,
+    STANDBYS,
     is_edgy,
     settings_of,
 )
@@ -115,7 +120,7 @@ class Scenario(Script):
 
     def _build(self) -> None:
         r = self.random
-        small = self._is_edgy or self.profile in (REWIRINGS, BALANCING)
+        small = self._is_edgy or self.profile in (REWIRINGS, BALANCING, STANDBYS)
         largest = [3, 5, 12] if small else [6, 15, BROKERS_MAX]
         size = r.randint(BROKERS_MIN, r.choice(largest))
         if self.profile == OVERLAY:
@@ -140,7 +145,7 @@ class Scenario(Script):
         self._now += 1.0 + SETTLE_S
 
     def _machine(self, at: float, name: str) -> st.AddBroker:
-        quick = self._is_edgy or self.profile in (MOVES, REWIRINGS, OVERLAY, BALANCING)
+        quick = self._is_edgy or self.profile in (MOVES, REWIRINGS, OVERLAY, BALANCING, STANDBYS)
         mhz = self.random.choice([100.0, 1000.0] if quick else [1.0, 20.0, 1000.0])
         if self.profile == BALANCING:
             mhz = self.random.choice([20.0, 100.0, 400.0])

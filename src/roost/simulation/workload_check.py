@@ -27,6 +27,7 @@ from roost.simulation.statements import (
     CutLink,
     DelayLink,
     End,
+    FailNode,
     FillStore,
     FreeStore,
     HealLink,
@@ -175,7 +176,13 @@ class _Moment:
                 self._need(("broker",), broker)
                 if self.down.pop(broker, None) is None:
                     raise _StepError(f"{broker} has not crashed; expected a broker that is down")
-            case SlowBroker(broker) | FillStore(broker) | FreeStore(broker) | AskBroker(broker):
+            case (
+                SlowBroker(broker)
+                | FailNode(broker)
+                | FillStore(broker)
+                | FreeStore(broker)
+                | AskBroker(broker)
+            ):
                 self._need(("broker",), broker)
             case CutLink(a, b):
                 self._need_link(a, b)

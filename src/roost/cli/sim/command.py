@@ -72,6 +72,7 @@ FuzzProfileName = Literal[
     "overlay",
     "balancing",
     "clusters",
+    "standbys",
     "partition",
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
