@@ -174,11 +174,14 @@ class Scenario(Script):
         if self._is_edgy:
             self._phase_of_edges()
             return
-        kind = r.choice(["faults", "faults", "churn", "both"])
+        kind = r.choice(
+            ["faults", "faults", "both" if self.profile == STANDBYS else "churn", "both"]
+        )
         per_s = OVERLAY_EVENTS_PER_S if self.profile == OVERLAY else EVENTS_PER_S
         plan = [(self._soon(PHASE_S), self._publish) for _ in range(int(per_s * PHASE_S))]
         if kind != "churn":
-            times = [self._soon(PHASE_S / 2) for _ in range(r.choice([1, 1, 2, 3]))]
+            faults = [3, 4, 6] if self.profile == STANDBYS else [1, 1, 2, 3]
+            times = [self._soon(PHASE_S / 2) for _ in range(r.choice(faults))]
             self._faulty += times
             plan += [(time - r.choice([0.002, 0.05, 0.3]), self._burst) for time in times]
         if kind != "faults":
@@ -577,6 +580,8 @@ class Scenario(Script):
         """Of which kinds they are, and how long they last."""
         if self._is_edgy:
             return EDGES, EDGE_FAULTS_S
+        if self.profile == STANDBYS:
+            return STANDBYS, (1.0, PHASE_S)
         alike = {MOVES: "all", BALANCING: "all", CLUSTERS: "all", OVERLAY: REWIRINGS}
         return alike.get(self.profile, self.profile), (SHORTEST_S, PHASE_S / 2)
 
