@@ -48,6 +48,14 @@ class WaitingNode:
     def status(self) -> dict[str, Any]:
         return {
             "broker": self.name,
+            "host": self.config.broker.host,
+            "port": self.config.broker.port,
+            "sessions": 0,
+            "attached": 0,
+            "subscriptions": 0,
+            "waiting": 0,
+            "links": {},
+            "load": {},
             "pid": os.getpid(),
             "uptime_s": time.time() - self._node.started_at,
             "trouble": self._node.trouble,

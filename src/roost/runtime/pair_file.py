@@ -30,12 +30,17 @@ class Known(Struct, frozen=True):
     membership: Membership | None = None
 
 
+def seen(folder: Path) -> Known | None:
+    """What the file says, whichever store is beside it; None if there is none."""
+    try:
+        return msgspec.json.decode((folder / NAME).read_bytes(), type=Known)
+    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+        return None
+
+
 def read(folder: Path, store_id: str) -> Known:
     """What is known of this store; without a file that is about it, nothing is."""
-    try:
-        known = msgspec.json.decode((folder / NAME).read_bytes(), type=Known)
-    except (FileNotFoundError, msgspec.DecodeError):
-        known = None
+    known = seen(folder)
     if known is None or known.store != store_id:
         return Known(store_id, secrets.token_hex(8))
     return known
