@@ -387,6 +387,10 @@ class Twin:
         )
 
     def _closed(self, _: tw.Closed) -> None:
+        if self.role == "standby" and self._heard_at is not None:
+            # A leader that lives is connected to again at once: it is given half of the time.
+            soon = self._now - self.settings.takeover_s / 2
+            self._heard_at = min(self._heard_at, soon)
         self._lost()
 
     def _lost(self) -> None:

@@ -494,7 +494,7 @@ class Scenario(Script):
             choices = [self._relink, self._relink, self._add_broker, self._remove_broker]
             if self.profile == BALANCING:
                 del choices[-1]  # subscribers may be at any of them
-            elif self.profile == CLUSTERS:
+            elif self.profile in (CLUSTERS, STANDBYS):
                 del choices[:2]  # everybody stays where it is
             self.random.choice(choices)(at)
 

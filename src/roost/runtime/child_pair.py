@@ -1,4 +1,7 @@
-"""A broker and its standby as processes, on ports that are free just now."""
+"""A broker and its standby as child processes, on ports that are free just now: for tests and benchmarks.
+
+For whoever looks at a pair from outside, as `child_broker` is for a broker.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,12 @@ def until(what: Callable[[], Any], about: str, within_s: float = PATIENCE_S) -> 
     end = time.monotonic() + within_s
     while not (found := what()):
         if time.monotonic() > end:
-            raise AssertionError(f"in vain for {within_s:g} s: {about}")
+            raise RuntimeError(f"in vain for {within_s:g} s: {about}")
         time.sleep(0.02)
     return found
 
 
-class Node:
+class ChildNode:
     """One of the two."""
 
     def __init__(self, folder: Path, tables: dict[str, dict[str, Any]]) -> None:
@@ -68,7 +71,7 @@ class Node:
         return bool(self.pair().get("role") == role)
 
 
-class Pair:
+class ChildPair:
     """The broker B0, of two nodes; both run when it is made, unless it is not to start."""
 
     def __init__(
@@ -82,7 +85,7 @@ class Pair:
         ports = free_ports(5)
         meet = f"{HOST}:{ports[4]}"
         self.nodes = [
-            Node(
+            ChildNode(
                 folder / name,
                 {
                     "broker": {"name": "B0", "port": ports[2 * place], "data": "data"}
@@ -105,18 +108,18 @@ class Pair:
                 node.start()
             self.joined()
 
-    def joined(self) -> tuple[Node, Node]:
+    def joined(self) -> tuple[ChildNode, ChildNode]:
         """Once one leads and the other has all: the two."""
         return until(self._joined, f"a pair: {[node.pair() for node in self.nodes]}")  # type: ignore[no-any-return]
 
-    def _joined(self) -> tuple[Node, Node] | None:
+    def _joined(self) -> tuple[ChildNode, ChildNode] | None:
         for leader, other in (self.nodes, self.nodes[::-1]):
             here, there = leader.pair(), other.pair()
             if here.get("role") == "leader" and not here["alone"] and there.get("member"):
                 return leader, other
         return None
 
-    def leader(self) -> Node:
+    def leader(self) -> ChildNode:
         return until(  # type: ignore[no-any-return]
             lambda: next((n for n in self.nodes if n.has_role("leader")), None), "a leader"
         )
