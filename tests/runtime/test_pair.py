@@ -139,7 +139,7 @@ def test_a_disk_is_deleted_a_role_given_back_and_both_die(pair: Pair) -> None:
                 await client.publish({"class": "A", "n": number})
             await client.flush()
 
-    async def read() -> list[int]:
+    async def read() -> list[Any]:
         async with (
             roost.connect(pair.url) as client,
             client.subscribe("class = 'A'", durable="keeper") as kept,

@@ -93,7 +93,7 @@ def chaos(
 
     counts = counts_of(faults)
     if standbys:
-        if faults and (bad := [fault for fault in NOT_OF_PAIRS if counts.get(fault)]):
+        if faults and (bad := [fault for fault in counts if fault in NOT_OF_PAIRS]):
             raise UserError(f"--standbys with {bad[0]}; expected kill, stop, cut, hole or delay")
         counts = {fault: n for fault, n in counts.items() if fault not in NOT_OF_PAIRS}
     topology = parse_topology(brokers)

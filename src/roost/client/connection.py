@@ -32,7 +32,7 @@ GREETING_S = 5.0
 # A broker that says nothing for so long is asked whether it is there; after three times as long it is not.
 KEEPALIVE_S = 3.0
 # ... and if it has a standby, which goes on in its place.
-STANDBY_KEEPALIVE_S = 0.4
+STANDBY_KEEPALIVE_S = 0.5
 STANDBY_GREETING_S = 0.5
 # How often we look meanwhile: what is noticed late is late by as much, and 10 s are promised in all.
 LOOKS = 6

@@ -287,7 +287,8 @@ class Admin:
         """Where clients find a broker: it is said, or a neighbour has told us. A client knows no names."""
         link = self._broker.shell.machine.links.get(broker)
         told = link.address if link is not None else ""
-        address = told or self._broker.config.links.neighbours.get(broker) or broker
+        said = self._broker.config.links.neighbours.get(broker, "").partition(",")[0]
+        address = told or said or broker
         try:
             address_of(address)
         except ValueError:

@@ -348,6 +348,7 @@ def write_config(state: Path, federation: Federation, new: Member, like: Member)
         own["data"] = f"data/{new.config.removesuffix('.toml')}"
     tables["broker"] |= own
     tables["links"] = _links_of(federation, new.name)
+    tables.pop("standby", None)  # which is the other's
     tables["admin"] = {"host": new.host, "port": new.admin_port}
     write_settings(state / new.config, tables, "Written by `roost join`.")
 

@@ -112,6 +112,10 @@ class PairNode:
         self._listener: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting = WaitingNode(self)
+        self._changing = (
+            asyncio.Lock()
+        )  # to become the broker, and to be it no longer, take their time
+        self._leaving = False
         self._over = False
 
     # --- start and stop -----------------------------------------------------------------------------
@@ -151,6 +155,10 @@ class PairNode:
         self._spawn(self._beat())
 
     async def stop(self) -> None:
+        """In order: what was accepted is at both, as long as the other is there."""
+        self._leaving = True
+        if self.server is not None:
+            await self.server.stop()
         self._over = True
         for task in list(self._tasks):
             task.cancel()
@@ -159,8 +167,6 @@ class PairNode:
         if self._channel is not None:
             self._channel.close()
         await self._waiting.stop()
-        if self.server is not None:
-            await self.server.stop()
         if self._replica is not None:
             await self._on_disk(self._replica.close)
         self._disk.shutdown()
@@ -276,7 +282,13 @@ class PairNode:
     # --- being the broker ---------------------------------------------------------------------------
 
     async def _serve(self, membership: Membership) -> None:
-        await self._waiting.stop()
+        async with self._changing:
+            if not self._leaving:
+                await self._begin(membership)
+
+    async def _begin(self, membership: Membership) -> None:
+        # Whoever is being answered by it keeps nobody waiting: its port is free at once.
+        self._spawn(self._waiting.stop())
         await self._on_disk(self._store.close)
         self._replica = None
         self._speaker = Speaker(self, membership.epoch)
@@ -293,6 +305,14 @@ class PairNode:
         self.changed.set()
 
     async def _quit(self) -> None:
+        if self._leaving:
+            return
+        if self.server is not None:
+            self.server.fall_silent()
+        async with self._changing:
+            await self._end()
+
+    async def _end(self) -> None:
         server, self._speaker, self.server = self.server, None, None
         if server is not None:
             server.fall_silent()

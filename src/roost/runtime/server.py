@@ -79,7 +79,7 @@ SWEEP_S = 0.5
 DRAIN_S = 10.0
 DIAL_S = 10.0
 # Of one that has a standby, which goes on in its place: how long it may be silent, and take to greet.
-STANDBY_KEEPALIVE_S, STANDBY_GREETING_S = 0.4, 0.5
+STANDBY_KEEPALIVE_S, STANDBY_GREETING_S = 0.5, 0.5
 
 
 class BrokerServer:

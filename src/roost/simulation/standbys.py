@@ -290,26 +290,26 @@ class PairedHost(Host):
     # --- what others see of it ------------------------------------------------------------------------
 
     @property
-    def life(self) -> Life | None:  # type: ignore[override]
+    def life(self) -> Life | None:
         """The node that is the broker; of two that take themselves for it, the one whose epoch is later."""
         lives = [(node.twin.epoch, node.place) for node in self.nodes if node.life is not None]
         return self.nodes[max(lives)[1]].life if lives else None
 
     @life.setter
-    def life(self, life: None) -> None:
+    def life(self, life: Life | None) -> None:
         """There is none before there are nodes."""
 
     @property
-    def store(self) -> dict[StoreKey, Any]:  # type: ignore[override]
+    def store(self) -> dict[StoreKey, Any]:
         members = [(n.twin.epoch, n.place) for n in self.nodes if n.process and n.twin.is_member]
         return self.nodes[max(members)[1]].store if members else {}
 
     @store.setter
-    def store(self, store: object) -> None:
+    def store(self, store: dict[StoreKey, Any]) -> None:
         """Each node has one."""
 
     @property
-    def slowness(self) -> float:  # type: ignore[override]
+    def slowness(self) -> float:
         return self._slowness
 
     @slowness.setter
