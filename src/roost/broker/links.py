@@ -173,8 +173,9 @@ class Links:
     def dial(self, link: Link) -> None:
         """Connect, if that is on us."""
         if link.dials and link.connection is None:
-            places = filter(None, (link.address, link.beside))
-            self._work.command(OpenLink(link.name, Address(",".join(places))))
+            # Behind a comma, where its standby would be.
+            places = f"{link.address},{link.beside}" if link.beside else link.address
+            self._work.command(OpenLink(link.name, Address(places)))
 
     def timer(self, name: str) -> None:
         link = self._links.get(name)

@@ -475,7 +475,8 @@ class BrokerServer:
     # --- neighbours ---------------------------------------------------------------------------------
 
     def _dial(self, neighbour: str, address: str) -> None:
-        said = f"{self.config.links.neighbours.get(neighbour, '')},{address}"
+        told, _, beside = address.partition(",")
+        said = f"{self.config.links.neighbours.get(neighbour) or told},{beside}"
         places = list(dict.fromkeys(filter(None, said.split(","))))
         # Of one that has a standby there are two, and one of them answers: not the one that did not.
         turn = self._places[neighbour] = (self._places.get(neighbour, -1) + 1) % (len(places) or 1)
