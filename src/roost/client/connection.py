@@ -52,7 +52,7 @@ class Connection(asyncio.Protocol):
         broker: str,
         *,
         keepalive_s: float = KEEPALIVE_S,
-        greeting_s: float = GREETING_S,
+        greeting_s: float | None = None,  # None: as usual
         has_standby: Callable[[str], None] = lambda _: None,  # and where that is
     ) -> None:
         self.line = line
@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
         self._is_greeted = False
         self._is_looking = False
         self._keepalive_s = keepalive_s
-        self._greeting_s = greeting_s
+        self._greeting_s = GREETING_S if greeting_s is None else greeting_s
         self._has_standby = has_standby
         self._keepalive: Keepalive | None = None
         self._heard_at = 0.0

@@ -23,7 +23,6 @@ from msgspec import Struct
 
 from roost.broker.messages import Login
 from roost.client.connection import (
-    GREETING_S,
     KEEPALIVE_S,
     STANDBY_GREETING_S,
     Connection,
@@ -162,7 +161,7 @@ class Dialler:
             if other is not None:
                 self._besides[address], self._besides[other] = other, address
 
-        greeting_s = STANDBY_GREETING_S if address in self._besides else GREETING_S
+        greeting_s = STANDBY_GREETING_S if address in self._besides else None
         await line.loop.create_connection(
             lambda: Connection(
                 line,
