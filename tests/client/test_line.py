@@ -33,6 +33,8 @@ class Slow:
             self.ended += 1
             assert broker == self.broker
 
+    redial_max_s = 5.0
+
     def lost(self, now: float) -> None:
         raise AssertionError(f"nothing was there to be lost at {now}")
 

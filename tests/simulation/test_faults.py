@@ -73,6 +73,7 @@ def test_every_profile_has_its_own_faults() -> None:
     expected = {"none": set(), "network": network, "crash": crash, "all": network | crash | full}
     expected["edges"] = (network | crash | full) - {"DelayLink", "SlowBroker"}
     expected["rewirings"] = expected["all"]
+    expected["standbys"] = network | crash | {"FailNode"}
     assert set(expected) == set(PROFILES)
     for profile, names in expected.items():
         found: set[str] = set()

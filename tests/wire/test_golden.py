@@ -97,6 +97,19 @@ GOLDEN = {
 # What is left out where it has nothing to say: it came later than its kind.
 OPTIONAL: list[tuple[Parcel, str]] = [
     (
+        Attach(4, "C1", "s1", True, 3, 4, broker="B0", epoch=2),
+        "00 00 00 15 9e 03 04 a2 43 31 a2 73 31 c3 03 04 c2 a0 a0 00 a0 a2 42 30 02",
+    ),
+    (
+        Attached("s1", True, 3, 4, broker="B0", epoch=2, beside="b1:7411"),
+        "00 00 00 18 9c 04 a2 73 31 c3 03 04 00 a0 00 c2 a2 42 30 02 a7 62 31 3a 37 34 31 31",
+    ),
+    (
+        LinkHello(4, "B0", "i1", "i2", 3, 4, epoch=2, known_epoch=1, beside="b1:7411"),
+        "00 00 00 24 dc 00 14 02 04 a2 42 30 a2 69 31 a2 69 32 03 04 a0 a0 00 00 00 00 00 00"
+        " a0 a0 02 01 a7 62 31 3a 37 34 31 31",
+    ),
+    (
         Attach(1, "C1", "s1", False, 0, 0, True, "p1", "C1~p1", 7),
         "00 00 00 17 9b 03 01 a2 43 31 a2 73 31 c2 00 00 c3 a2 70 31 a5 43 31 7e 70 31 07",
     ),

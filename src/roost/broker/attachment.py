@@ -39,7 +39,7 @@ from roost.broker.messages import (
     Unsubscribe,
     priority_of,
 )
-from roost.broker.names import Address
+from roost.broker.names import IS_SUPERSEDED, Address
 from roost.broker.naming import Naming
 from roost.language import Advertisement, Subscription
 
@@ -90,6 +90,8 @@ class Attachment:
         "channel",
         "connection",
         "deliveries",
+        "epoch",
+        "greeted_by",
         "held",
         "last",
         "names",
@@ -115,6 +117,9 @@ class Attachment:
         self.state: State = "idle"
         self.connection: int | None = None
         self.speaks = client.config.version  # what we greet with
+        # If the broker has a standby: who it is, and the last epoch of it that has answered us.
+        self.greeted_by = ""
+        self.epoch = 0
         self.refused_transiently = False  # the last refusal may not be the last word
         self.begun = False  # the broker knows the session
         self.spoken = False  # a broker has heard of us: to begin is to say it again
@@ -170,6 +175,8 @@ class Attachment:
             publisher=client.publisher if config.publisher else "",
             published=client.accepted if config.publisher else 0,
             cause=self.cause if self.knows_ahead else "",
+            broker=self.greeted_by,
+            epoch=self.epoch,
         )
         client.command(Send(self.connection, greeting))
 
@@ -247,11 +254,20 @@ class Attachment:
         if isinstance(parcel, Ack):
             self.channel.acknowledged(parcel)
         elif isinstance(parcel, Attached):
+            self._know(parcel)
             self._client.attached(self, parcel)
         elif isinstance(parcel, AttachRefused):
             self._client.attach_refused(self, parcel)
         else:
             raise RemoteProtocolError(f"{type(parcel).__name__} is not for a client to hear")
+
+    def _know(self, greeting: Attached) -> None:
+        """Who answers; an error if another has spoken for the same broker since."""
+        if greeting.broker == self.greeted_by and greeting.epoch < self.epoch:
+            raise RemoteProtocolError(
+                f"epoch {greeting.epoch} of {greeting.broker} {IS_SUPERSEDED}{self.epoch}"
+            )
+        self.greeted_by, self.epoch = greeting.broker, greeting.epoch
 
     def goes_on(self, delivery: Delivery, number: int) -> bool:
         """Whether it is the rest of the last one, which was for more subscriptions than fit into a frame.

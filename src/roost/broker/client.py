@@ -52,7 +52,7 @@ from roost.broker.messages import (
     Settled,
 )
 from roost.broker.moving import RESUME_ID, RESUME_TIMER, TIMER, Move, MoveCounts, Withdrawal
-from roost.broker.names import Address
+from roost.broker.names import IS_SUPERSEDED, Address
 from roost.broker.naming import Naming
 from roost.broker.numbering import Numbering
 from roost.broker.offers import Offers
@@ -396,6 +396,9 @@ class Client:
         attachment.hang_up("thank you")
         move = self.move
         attachment.refused_transiently = answer.transient
+        if IS_SUPERSEDED in answer.reason:
+            attachment.wait()  # the one that speaks for it now is elsewhere
+            return
         if "protocol version" in answer.reason and attachment.speaks > PROTOCOL_VERSION_MIN:
             attachment.speaks -= 1  # it is of an earlier version: once more, in its words
             attachment.dial()

@@ -128,6 +128,12 @@ class Rewired(_Plain, frozen=True):
     brokers: tuple[str, ...]  # the middle, the mover and the anchor
 
 
+class Superseded(_Plain, frozen=True):
+    """Somebody knows another node to speak for this broker, in a later epoch (see `epochs`)."""
+
+    epoch: int
+
+
 class Report(_Plain, frozen=True):
     """Something that operators may want to know, for the log; nobody acts on it."""
 
@@ -171,6 +177,7 @@ Command: TypeAlias = (
     | Record
     | Answered
     | Rewired
+    | Superseded
     | Report
     | Hand
     | Tell

@@ -114,9 +114,11 @@ class Link(Peer):
         "away_since",
         "before",
         "behind",
+        "beside",
         "blocks",
         "closing",
         "dials",
+        "epoch",
         "excused",
         "follows",
         "gave_up",
@@ -156,6 +158,8 @@ class Link(Peer):
         self.rank: Rank = ""
         self.asked_all = 0  # of `hierarchy`: the number under which it has asked for everything
         self.address = Address("")  # where it is found, if it or somebody else has said so
+        self.epoch = 0  # of `epochs`: who speaks for it, ...
+        self.beside = ""  # ... and where the other one of two would be
         self.attempts = 0  # in vain, since it was last open
         self.greeted = False  # the neighbour has greeted back on this connection: it is open
         self.peer_incarnation = ""

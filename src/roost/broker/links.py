@@ -28,6 +28,7 @@ from roost.broker import events as ev
 from roost.broker.channel import Marks
 from roost.broker.commands import CancelTimer, Close, OpenLink, Report, Send, SetTimer
 from roost.broker.config import BrokerConfig
+from roost.broker.epochs import Epochs
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.flow import Flow
 from roost.broker.hops import Link
@@ -50,6 +51,8 @@ from roost.broker.work import Work
 
 # Waiting is doubled so often at most: enough for any bound.
 DOUBLED_MAX = 30
+# One that has a standby is there again within seconds.
+STANDBY_REDIAL_S = 0.5
 # Lives of a neighbour that are remembered, to know one that is not over.
 PAST_LIVES_MAX = 16
 # Said in place of what has lost its meaning: a note for a module that there is not.
@@ -115,6 +118,7 @@ class Links:
         self._flow = flow
         self._pausing = pausing
         self._neighbourhood = neighbourhood
+        self._epochs = Epochs(identity, work)
         # What the settings of the last start said: neighbour -> whether we dial. None: nobody knows.
         self.configured_before: dict[str, bool] | None = None
 
@@ -169,7 +173,9 @@ class Links:
     def dial(self, link: Link) -> None:
         """Connect, if that is on us."""
         if link.dials and link.connection is None:
-            self._work.command(OpenLink(link.name, link.address))
+            # Behind a comma, where its standby would be.
+            places = f"{link.address},{link.beside}" if link.beside else link.address
+            self._work.command(OpenLink(link.name, Address(places)))
 
     def timer(self, name: str) -> None:
         link = self._links.get(name)
@@ -192,6 +198,8 @@ class Links:
         self._pausing.unblock(link)
         if self._work.journal is not None:
             self._work.journal.delete("link", link.name)
+            if link.epoch:
+                self._work.journal.delete("epoch", link.name)
 
     def opened(self, event: ev.LinkOpened) -> None:
         link = self._links.get(event.broker)
@@ -209,6 +217,7 @@ class Links:
     def turned_away(self, link: Link, reason: str) -> None:
         """The neighbour that we have dialled does not want to talk to us, or not in these words."""
         if not link.greeted:
+            self._epochs.turned_away(reason)
             if IS_NO_NEIGHBOUR in reason:
                 self._neighbourhood.turned_away(link)
             unknown = any(word in reason for word in UNREADABLE)
@@ -256,6 +265,7 @@ class Links:
             delay = min(
                 self._config.redial_min_s * 2**link.attempts,
                 self._config.redial_max_s,
+                STANDBY_REDIAL_S if link.beside else self._config.redial_max_s,
             )
             link.attempts = min(link.attempts + 1, DOUBLED_MAX)
             self._work.command(SetTimer(f"{TIMER}:{link.name}", delay))
@@ -286,6 +296,9 @@ class Links:
             data_acked=data.acked,
             address=self._identity.address,
             rank=link.rank,
+            epoch=self._identity.epoch,
+            known_epoch=link.epoch,
+            beside=self._identity.beside,
         )
 
     def greet(self, connection: int, hello: LinkHello) -> None:
@@ -310,6 +323,7 @@ class Links:
             self._begin(link, hello, had=0 if stale else self._had(link, hello))
         link.greeted = True
         link.address = Address(hello.address)
+        self._epochs.heard(link, hello)
         link.greeted_at = self._work.now
         if link.peer_life != hello.life:
             if link.peer_life:
@@ -339,6 +353,9 @@ class Links:
         peer = self._peers.on.get(connection)
         if peer is not None and peer is not link:
             raise RemoteProtocolError(f"{hello.broker} answers where {peer.name} was dialled")
+        objection = self._epochs.objection_to_neighbour(link, hello)
+        if objection:
+            raise RemoteProtocolError(objection)
         objection = self._neighbourhood.objection_to(link)
         if objection:
             self.close(link, objection)

@@ -375,6 +375,10 @@ class LinkHello(Struct, frozen=True, gc=False):
     data_acked: int = 0
     address: str = ""  # where clients find us
     rank: str = ""  # what the neighbour is to us, where brokers have ranks
+    # Of a broker that has a standby (`overlay.twin`): which of the two this is, and where the other would be.
+    epoch: int = 0
+    known_epoch: int = 0  # the last that we know of the neighbour's
+    beside: str = ""
 
 
 class Attach(Struct, frozen=True, gc=False):
@@ -396,6 +400,9 @@ class Attach(Struct, frozen=True, gc=False):
     publisher: str = ""
     published: int = 0
     cause: str = ""  # why it comes here, if it was asked to move
+    # If its broker has a standby: which broker that was, and the last epoch of it that is known.
+    broker: str = ""
+    epoch: int = 0
 
 
 class Login(Struct, frozen=True, gc=False):
@@ -423,6 +430,10 @@ class Attached(Struct, frozen=True, gc=False):
     published: int = 0
     # The session began with this greeting: nothing has waited in it. (A durable one was lost, or is over.)
     is_new: bool = False
+    # Of a broker that has a standby: who this is, which of the two, and where the other would be.
+    broker: str = ""
+    epoch: int = 0
+    beside: str = ""
 
 
 class AttachRefused(Struct, frozen=True, gc=False):

@@ -13,6 +13,9 @@ from typing import Literal, NewType
 
 Address = NewType("Address", str)
 
+# In a refusal of one node of a broker that has two (`epochs`); behind it, the epoch that is known.
+IS_SUPERSEDED = "is superseded by epoch "
+
 # "" where brokers have none.
 Rank = Literal["", "super", "sub", "peer"]
 # What we are to a neighbour of that rank.

@@ -88,6 +88,7 @@ class Node:
         )
         self.hosted = Sessions(
             config,
+            self.identity,
             work,
             self.sessions,
             peers,

@@ -99,6 +99,7 @@ def restore_peers(node: Node, kinds: Kinds) -> None:
         known = (*rest, *LINK_RECORD[len(rest) :])
         link.peer_incarnation, link.peer_life, link.number_base, address, link.rank = known
         link.address = Address(address)
+        link.epoch, link.beside = kinds.get("epoch", {}).get((name,), (0, ""))
     counted = kinds.get("published", {})
     for (name,), (client, ending, durable, process, *later) in kinds.get("session", {}).items():
         publisher, published = counted.get((name,), ("", 0))

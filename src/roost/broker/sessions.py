@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from roost.broker import events as ev
 from roost.broker.commands import CancelTimer, Report, Send, SetTimer
 from roost.broker.config import BrokerConfig
+from roost.broker.epochs import Epochs
 from roost.broker.flow import Flow, size_in_memory
 from roost.broker.hops import Hop, Session
+from roost.broker.identity import Identity
 from roost.broker.messages import (
     ASKS_BACK,
     PROTOCOL_VERSION_MIN,
@@ -59,6 +63,7 @@ class Sessions:
     def __init__(
         self,
         config: BrokerConfig,
+        identity: Identity,
         work: Work,
         sessions: dict[str, Session],
         peers: Peers,
@@ -71,6 +76,8 @@ class Sessions:
         left: Callable[[Session], None],
     ) -> None:
         self._config = config
+        self._identity = identity
+        self._epochs = Epochs(identity, work)
         self._work = work
         self._sessions = sessions
         self._peers = peers
@@ -91,6 +98,10 @@ class Sessions:
             reason = f"protocol version {greeting.version}; {self._config.broker} speaks {speaks}"
             self._refuse(connection, AttachRefused(reason))
             return
+        superseded = self._epochs.objection_to_client(greeting)
+        if superseded:
+            self._refuse(connection, AttachRefused(superseded, transient=True))
+            return
         permission = self._peers.permissions.get(connection)
         session = self._sessions.get(greeting.session)
         objection = self._objection_to(greeting, session, permission)
@@ -98,6 +109,7 @@ class Sessions:
             self._refuse(connection, AttachRefused(objection))
             return
         is_new = False
+        here = self._introduction()
         if session is not None and greeting.resume and session.process.startswith(RESTORED):
             # It is older than what its client knows: that is to take it over, as another process would.
             session = None
@@ -110,7 +122,7 @@ class Sessions:
         resumed = session is not None and greeting.resume
         if session is None and greeting.resume:
             # Not one under the same name: if this answer is lost, the client would take it for its own.
-            self._work.command(Send(connection, Attached(greeting.session, False, 0, 0)))
+            self._work.command(Send(connection, replace(here, session=greeting.session)))
             return
         if session is None:
             # Of a durable publisher there is none: this is where its next process will ask.
@@ -140,10 +152,18 @@ class Sessions:
         channel = session.channel
         if resumed:
             channel.resume(greeting.control_received, greeting.data_received)
-        received = (channel.control.received, channel.data.received)
-        data_from = 0 if resumed else channel.data.acked
         counted = ("", 0) if session.published is None else (session.publisher, session.published)
-        answer = Attached(session.name, resumed, *received, data_from, *counted, is_new)
+        answer = replace(
+            here,
+            session=session.name,
+            resumed=resumed,
+            control_received=channel.control.received,
+            data_received=channel.data.received,
+            data_from=0 if resumed else channel.data.acked,
+            publisher=counted[0],
+            published=counted[1],
+            is_new=is_new,
+        )
         self._work.command(Send(connection, answer))
         how = "session begun" if is_new else "session resumed" if resumed else "session taken over"
         level = "info" if session.durable else "debug"
@@ -154,6 +174,13 @@ class Sessions:
         self._flow.begin(session)
         if permission is not None:
             self.permit(session, permission)
+
+    def _introduction(self) -> Attached:
+        """Who answers: said only where there are two who might."""
+        here = self._identity
+        if not here.epoch:
+            return Attached("", False, 0, 0)
+        return Attached("", False, 0, 0, broker=here.name, epoch=here.epoch, beside=here.beside)
 
     def _objection_to(
         self, greeting: Attach, session: Session | None, permission: Permission | None

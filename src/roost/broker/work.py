@@ -22,12 +22,15 @@ from roost.broker.commands import (
     ResumeReading,
     Send,
     SetTimer,
+    Superseded,
 )
 from roost.broker.journal import Journal
 from roost.broker.messages import DATA, Frame
 
 # What the driver does without waiting for the store: nobody outside sees it.
-AT_ONCE = frozenset((SetTimer, CancelTimer, OpenLink, Report, PauseReading, ResumeReading))
+AT_ONCE = frozenset(
+    (SetTimer, CancelTimer, OpenLink, Report, Superseded, PauseReading, ResumeReading)
+)
 
 
 class Work:

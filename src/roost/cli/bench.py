@@ -122,6 +122,11 @@ Examples:
   roost bench gateway --sinks 5 --events 100 --json
 """
 
+STANDBY_EXAMPLES = """\b
+Examples:
+  roost bench standby
+  roost bench standby --rounds 10 --json
+"""
 TOPOLOGIES_EXAMPLES = """\b
 Broker processes in both topologies of Wihidum, one to --brokers of them: messages a second of their
 processors' time, and what single steps cost a broker. The exit code is 1 if any event was lost.
@@ -170,6 +175,7 @@ def register(app: typer.Typer) -> None:
     bench.command("connections", epilog=CONNECTIONS_EXAMPLES)(run_connections)
     bench.command("moves", epilog=MOVES_EXAMPLES)(run_moves)
     bench.command("gateway", epilog=GATEWAY_EXAMPLES)(run_gateway)
+    bench.command("standby", epilog=STANDBY_EXAMPLES)(run_standby)
     bench.command("topologies", epilog=TOPOLOGIES_EXAMPLES)(run_topologies)
     bench.command("pipeline", epilog=PIPELINE_EXAMPLES)(run_pipeline)
     bench.command("relocation", epilog=RELOCATION_EXAMPLES)(run_relocation)
@@ -413,6 +419,23 @@ def run_topologies(
         print_json(result)
     if not bench.is_clean(result):
         raise typer.Exit(EXIT_VIOLATIONS)
+
+
+def run_standby(
+    rounds: Annotated[int, typer.Option(min=1, help="Of each measurement.")] = 5,
+    json_: Json = False,
+    write: Write = None,
+) -> None:
+    """Measure a broker with a standby next to one without, and how long a take-over takes."""
+    from roost.bench import standby
+    from roost.bench.timing import progress
+
+    check_writable(write)
+    with progress() as say:
+        result = standby.run(rounds, say=say)
+    publish(result, standby.table(result), write, quiet=json_)
+    if json_:
+        print_json(result)
 
 
 def run_relocation(

@@ -23,6 +23,8 @@ Examples:
   roost broker --print-config > roost.toml
   roost broker --check roost.toml
   roost broker --config roost.toml
+  roost broker --name B3 --port 7411 --data one --pair 127.0.0.1:7499
+  roost broker --standby-of B3 --port 7412 --data two --admin-port 7481 --pair 127.0.0.1:7499
 """
 
 ModuleOption = Annotated[
@@ -78,6 +80,20 @@ def broker(
         list[Path] | None,
         typer.Option(metavar="DIR", help="`roost trace on` may name this folder. May be repeated."),
     ] = None,
+    standby_of: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Be the standby of this broker: take over as that broker when it fails. With --pair.",
+        ),
+    ] = None,
+    pair: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Where the broker and its standby meet: it listens there, the standby dials it.",
+        ),
+    ] = None,
     accept_older: Annotated[
         bool,
         typer.Option(
@@ -107,15 +123,23 @@ def broker(
         check_file(check)
         return
     settings = read_config(config)
+    if standby_of is not None and name is not None:
+        raise UserError(
+            f"--standby-of {standby_of} --name {name}: a standby has the name of its broker"
+        )
     changes: dict[str, dict[str, object]] = {
         "broker": {
-            "name": name,
+            "name": name or standby_of,
             "host": host,
             "port": port,
             "data": data and str(data),
             "machine": machine,
         },
         "store": {"accept_older": accept_older or None},
+        "standby": {
+            "role": "standby" if standby_of else "primary" if pair else None,
+            "address": pair,
+        },
         "admin": {"port": admin_port},
         "trace": {
             "folder": trace and str(trace),
@@ -130,13 +154,15 @@ def broker(
     import uvloop
 
     from roost.runtime.main import Beside, serve
+    from roost.runtime.pair import serve_pair
 
     beside: Beside | None = None
     if settings.gateway.port >= 0:
         from roost.gateway.ws_eventing.beside import gateway_beside
 
         beside = gateway_beside
-    uvloop.run(serve(settings, config, beside))
+    run = serve_pair if settings.standby.role else serve
+    uvloop.run(run(settings, config, beside))
 
 
 def check_file(file: Path) -> None:

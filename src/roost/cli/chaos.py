@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from roost.bench.chaos.run import Recovered, Verdict
 
 EXIT_VIOLATIONS = 1
+# Faults of a disk that has no second one.
+NOT_OF_PAIRS = ("fill", "restore")
 
 EXAMPLES = """\b
 Faults, and how often without --faults
@@ -30,6 +32,7 @@ Examples:
   roost chaos
   roost chaos --faults kill=3,cut=2,fill=1 --events 20000
   roost chaos --seed 12 --faults hole,stop --keepalive 0.5 --json
+  roost chaos --standbys --faults kill=50
 """
 
 
@@ -58,6 +61,13 @@ def chaos(
     rate: Annotated[
         float, typer.Option(min=10.0, help="Events a second, of all that make the load.")
     ] = 2_000.0,
+    standbys: Annotated[
+        bool,
+        typer.Option(
+            "--standbys",
+            help="Each broker has a standby, and what fails is whichever node is the broker.",
+        ),
+    ] = False,
     logs: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Where the logs of the brokers are left."),
@@ -82,6 +92,10 @@ def chaos(
     from roost.overlay.topologies import parse_topology
 
     counts = counts_of(faults)
+    if standbys:
+        if faults and (bad := [fault for fault in counts if fault in NOT_OF_PAIRS]):
+            raise UserError(f"--standbys with {bad[0]}; expected kill, stop, cut, hole or delay")
+        counts = {fault: n for fault, n in counts.items() if fault not in NOT_OF_PAIRS}
     topology = parse_topology(brokers)
     if len(topology.brokers) < 2:
         raise UserError(f"--brokers: {brokers} has no links; expected 2 brokers or more")
@@ -96,7 +110,8 @@ def chaos(
         console=Console(stderr=True),
         transient=True,
     ) as progress:
-        progress.console.print(f"Seed {seed}: {again(seed, faults, brokers, keepalive)}")
+        words = again(seed, faults, brokers, keepalive) + (" --standbys" if standbys else "")
+        progress.console.print(f"Seed {seed}: {words}")
         task = progress.add_task("", total=sum(counts.values()))
 
         said, began = "", time.monotonic()
@@ -120,6 +135,7 @@ def chaos(
                 duration_s=duration,
                 events_per_s=rate,
                 logs=logs,
+                standbys=standbys,
                 say=say,
             )
         )

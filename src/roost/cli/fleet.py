@@ -143,6 +143,17 @@ class Sight(NamedTuple):
         return TROUBLE if self.status["trouble"] else LINK_DOWN if self.links_down else OK
 
     @property
+    def role(self) -> str:
+        """Of a node of a broker that has a standby: which it is; else ""."""
+        pair = (self.status or {}).get("standby")
+        return f"{pair['role']}, epoch {pair['epoch']}" if pair else ""
+
+    @property
+    def shown_state(self) -> str:
+        """With the role."""
+        return f"{self.state} ({self.role})" if self.role else self.state
+
+    @property
     def trouble(self) -> str:
         """In a sentence; "" if there is none."""
         if self.status is None:

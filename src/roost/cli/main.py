@@ -34,6 +34,7 @@ from roost.cli import (
     match,
     optimise,
     pipeline,
+    promote,
     publish,
     serve,
     sessions,
@@ -53,6 +54,7 @@ from roost.extras import PIPELINE, needed_for
 COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     demo.register,
     broker.register,
+    promote.register,
     publish.register,
     subscribe.register,
     up.register,

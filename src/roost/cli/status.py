@@ -126,7 +126,7 @@ def row(sight: Sight) -> tuple[str, ...]:
         in_mb(load["memory_bytes"]) if load else "-",
         f"{sight.waiting:,}",
         f"{len(sight.links) - len(sight.links_down)}/{len(sight.links)}",
-        sight.state,
+        sight.shown_state,
     )
 
 

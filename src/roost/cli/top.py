@@ -270,7 +270,7 @@ def broker_row(sight: Sight) -> Row:
         f"{status['subscriptions']:,}" if status else "-",
         f"{sight.waiting:,}" if status else "-",
         f"{len(sight.links) - len(sight.links_down)}/{len(sight.links)}" if status else "-",
-        sight.state,
+        sight.shown_state,
     )
     return Row(cells, style_of(sight))
 

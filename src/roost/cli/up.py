@@ -37,6 +37,7 @@ Examples:
   roost up tree --brokers 15 --optimise grape --goal load100 --observe
   roost up tree --brokers 15 --optimise overlay --optimise grape
   roost up cluster:2x2x2
+  roost up chain --brokers 3 --standbys
 """
 DOWN_EXAMPLES = """\b
 Examples:
@@ -90,10 +91,20 @@ def up(
     durable: Annotated[
         bool, typer.Option("--durable", help="With stores: what is accepted survives a crash.")
     ] = False,
+    standbys: Annotated[
+        bool,
+        typer.Option(
+            "--standbys",
+            help="Each broker has a standby, which goes on as that broker when it fails; with stores.",
+        ),
+    ] = False,
     state: StateOption = DEFAULT_STATE,
     base_port: Annotated[
         int | None,
-        typer.Option(metavar="P", help="Ports from here on, two a broker. Else any free ones."),
+        typer.Option(
+            metavar="P",
+            help="Ports from here on, two a broker, with standbys five. Else any free ones.",
+        ),
     ] = None,
     optimise: Annotated[
         list[str] | None,
@@ -137,6 +148,7 @@ def up(
         modules=modules_of(module or []),
         peers=[(link.a, link.b) for link in peers],
         routing=CLUSTER if ranked else "",
+        standbys=standbys,
     )
     if json_:
         print_json(facts(federation, state))

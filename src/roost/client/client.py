@@ -36,6 +36,7 @@ from roost.client.arguments import (
 from roost.client.columns import Columns, encoder_of, is_columns, rows_of
 from roost.client.dialling import Dialler
 from roost.client.durable import DurableSession, DurableSubscription
+from roost.client.entry import Place
 from roost.client.errors import (
     ClientError,
     Closed,
@@ -85,6 +86,7 @@ class Client:
         self._line: Line | None = None
         self._publishing: Publishing | None = None
         self._memory: MemoryBroker | None = None
+        self._besides: dict[Place, Place] = {}  # see `Dialler`
         self._outgoing = Outgoing(options.limits)
         self._inboxes: dict[str, Inbox[Publication]] = {}
         self._durables: dict[Inbox[Any], DurableSession] = {}
@@ -150,7 +152,9 @@ class Client:
     def _dialler(self, target: Target) -> Dials:
         if target.memory is None:
             options = self._options
-            return Dialler(target, options.tls, options.failover_s, options.keepalive_s)
+            return Dialler(
+                target, options.tls, options.failover_s, options.keepalive_s, self._besides
+            )
         # It brings the broker along, which takes its time to load.
         with needed_for(f"{target.url}, a broker in this process,"):
             from roost.client.memory import MemoryBroker, MemoryDialler  # noqa: PLC0415

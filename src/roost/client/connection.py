@@ -12,7 +12,7 @@ do that are new enough, right at the beginning. The machine sees nothing of all 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from roost.broker.messages import Attached, Login, Parcel, Ping, Pong
@@ -32,6 +32,9 @@ WRITE_BUFFER_BYTES = 1 << 20
 GREETING_S = 5.0
 # A broker that says nothing for so long is asked whether it is there; after three times as long it is not.
 KEEPALIVE_S = 3.0
+# ... and if it has a standby, which goes on in its place.
+STANDBY_KEEPALIVE_S = 0.5
+STANDBY_GREETING_S = 0.5
 # How often we look meanwhile: what is noticed late is late by as much, and 10 s are promised in all.
 LOOKS = 6
 
@@ -53,6 +56,8 @@ class Connection(asyncio.Protocol):
         broker: str,
         *,
         keepalive_s: float = KEEPALIVE_S,
+        greeting_s: float | None = None,  # None: as usual
+        has_standby: Callable[[str], None] = lambda _: None,  # and where that is
     ) -> None:
         self.line = line
         self._broker = broker  # as the machine calls it
@@ -69,6 +74,8 @@ class Connection(asyncio.Protocol):
         self._is_greeted = False
         self._is_looking = False
         self._keepalive_s = keepalive_s
+        self._greeting_s = GREETING_S if greeting_s is None else greeting_s
+        self._has_standby = has_standby
         self._keepalive: Keepalive | None = None
         self._heard_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -81,7 +88,7 @@ class Connection(asyncio.Protocol):
         login = b"" if self._login is None else encode(self._login)
         set_options(transport)
         self.transport.write(PREFACE + login)
-        self._timer = self.line.loop.call_later(GREETING_S, self._not_greeted)
+        self._timer = self.line.loop.call_later(self._greeting_s, self._not_greeted)
         self.line.opened(self, self._broker)
 
     def data_received(self, data: bytes) -> None:
@@ -162,13 +169,23 @@ class Connection(asyncio.Protocol):
                     self._keepalive = Keepalive(self._keepalive_s, self._heard_at)
             elif type(parcel) is not Pong or not self._is_greeted:
                 rest.append(parcel)  # ahead of a greeting, a Pong answers the machine
-                self._is_greeted = self._is_greeted or type(parcel) is Attached
+                if type(parcel) is Attached:
+                    self._is_greeted = True
+                    self._attached(parcel)
         if self._is_greeted and not self._is_looking:
             self._set_timer(None)  # which was for the greeting
             if self._keepalive is not None and self._keepalive_s:
                 self._is_looking = True
                 self._look_later()
         return rest
+
+    def _attached(self, greeting: Attached) -> None:
+        """One that has a standby is not waited for as long: the other goes on in its place."""
+        if greeting.beside:
+            self._has_standby(greeting.beside)
+            if self._keepalive_s > STANDBY_KEEPALIVE_S:
+                self._keepalive_s = STANDBY_KEEPALIVE_S
+                self._keepalive = Keepalive(self._keepalive_s, self._heard_at)
 
     @property
     def doubt(self) -> str:
@@ -178,7 +195,9 @@ class Connection(asyncio.Protocol):
         return "; nothing was heard at all: if it speaks TLS, expected roosts://"
 
     def _not_greeted(self) -> None:
-        self._cut(f"the broker did not answer the greeting within {GREETING_S:g} s{self.doubt}")
+        self._cut(
+            f"the broker did not answer the greeting within {self._greeting_s:g} s{self.doubt}"
+        )
 
     def _look_later(self) -> None:
         self._set_timer(self.line.loop.call_later(self._keepalive_s / LOOKS, self._look))

@@ -4,6 +4,9 @@ A session lives at one broker, and only that one can go on with it without a gap
 lost its own broker is dialled again for `failover_s` before the others get their turn. There the session
 begins anew: nothing that was published is lost or doubled, but events that pass while no broker has the
 subscriptions are missed.
+
+A broker that has a standby is two addresses of one broker: whichever of them answers has the session. So both
+are dialled, the other one first, as whoever was lost is mostly the one that has failed.
 """
 
 from __future__ import annotations
@@ -19,7 +22,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from roost.broker.messages import Login
-from roost.client.connection import KEEPALIVE_S, Connection
+from roost.client.connection import (
+    KEEPALIVE_S,
+    STANDBY_GREETING_S,
+    Connection,
+)
 from roost.client.entry import Entry, NoEntry, Place
 from roost.client.errors import ClientError
 from roost.client.url import Target, address_of, shown
@@ -29,6 +36,9 @@ if TYPE_CHECKING:
 
 # How long one address may take to answer, TLS included.
 DIAL_S = 5.0
+# How long to wait at most before dialling again; and if the broker has a standby, which is there in seconds.
+REDIAL_MAX_S = 5.0
+STANDBY_REDIAL_S = 0.3
 
 
 class Tls(Struct, frozen=True, kw_only=True):
@@ -60,10 +70,13 @@ class Dialler:
         tls: ssl.SSLContext | Tls | None,
         failover_s: float,
         keepalive_s: float = KEEPALIVE_S,
+        besides: dict[Place, Place] | None = None,
     ) -> None:
         self._target = target
         self._failover_s = failover_s
         self._keepalive_s = keepalive_s
+        # Address -> the other one of the same broker, as brokers have said; for all connections of a client.
+        self._besides: dict[Place, Place] = {} if besides is None else besides
         self._context = _context_of(target, tls)
         self._login = Login(target.user, target.token) if target.token else None
         self._entry = Entry(target.entry, self._context, self._login) if target.entry else None
@@ -75,6 +88,11 @@ class Dialler:
         """What the machine calls the place that it goes to: the URL, whichever of its brokers that is."""
         return self._target.url
 
+    @property
+    def redial_max_s(self) -> float:
+        """How long to wait at most before dialling again."""
+        return STANDBY_REDIAL_S if self._current in self._besides else REDIAL_MAX_S
+
     def lost(self, now: float) -> None:
         """The connection is gone."""
         self._lost_at = now
@@ -83,7 +101,8 @@ class Dialler:
         """Connect to `broker`, or else to the first that answers; DialError if none does."""
         reasons = []
         nobody = True
-        for address in await self._turn(broker, line.loop.time(), moves=line.is_attached):
+        turn = await self._turn(broker, line.loop.time(), moves=line.is_attached)
+        for address in self._with_standbys(turn):
             try:
                 async with asyncio.timeout(DIAL_S):
                     await self._connect(line, address, broker)
@@ -99,6 +118,17 @@ class Dialler:
                 return
         what = "; ".join(reasons) or f"{broker!r} is not the address of a broker"
         raise DialError(what, nobody=nobody and bool(reasons))
+
+    def _with_standbys(self, turn: Sequence[Place]) -> Sequence[Place]:
+        """Each with the other one of the same broker, if there is one."""
+        both: dict[Place, None] = {}
+        for place in turn:
+            other = self._besides.get(place)
+            pair = (
+                (place,) if other is None else (other, place) if self._lost_at else (place, other)
+            )
+            both.update(dict.fromkeys(pair))
+        return tuple(both)
 
     async def _turn(self, broker: str, now: float, *, moves: bool) -> Sequence[tuple[str, int]]:
         """Whom to dial, in this order. A client that moves has a session, and wants another just there."""
@@ -126,8 +156,21 @@ class Dialler:
             raise DialError(str(error), nobody=error.nobody) from None
 
     async def _connect(self, line: Line, address: tuple[str, int], broker: str) -> None:
+        def has_standby(beside: str) -> None:
+            other = address_of(beside)
+            if other is not None:
+                self._besides[address], self._besides[other] = other, address
+
+        greeting_s = STANDBY_GREETING_S if address in self._besides else None
         await line.loop.create_connection(
-            lambda: Connection(line, self._login, broker, keepalive_s=self._keepalive_s),
+            lambda: Connection(
+                line,
+                self._login,
+                broker,
+                keepalive_s=self._keepalive_s,
+                greeting_s=greeting_s,
+                has_standby=has_standby,
+            ),
             *address,
             ssl=self._context,
         )

@@ -57,9 +57,8 @@ if TYPE_CHECKING:
 # Acknowledgements of deliveries are sent for so many, or after so long.
 ACK_EVERY = 64
 ACK_DELAY_S = 0.05
-# How long to wait before dialling again; doubles each time in vain, up to the second.
+# How long to wait before dialling again; doubles each time in vain, up to what the dialler says.
 REDIAL_S = 0.05
-REDIAL_MAX_S = 5.0
 # A broker that hangs up on a session that goes on, and soon again, objects to something we keep saying.
 OBJECTIONS_MAX = 3
 OBJECTION_S = 5.0
@@ -80,6 +79,9 @@ class Dials(Protocol):
 
     @property
     def broker(self) -> str: ...
+
+    @property
+    def redial_max_s(self) -> float: ...
 
     async def dial(self, line: Line, broker: str) -> None: ...
 
@@ -289,7 +291,7 @@ class Line:
 
     def _redial_delay(self) -> float:
         """Longer each time, and not the same for all whom a broker has lost."""
-        delay_s: float = min(REDIAL_MAX_S, REDIAL_S * 2 ** min(self._attempts, 16))
+        delay_s: float = min(self._dialler.redial_max_s, REDIAL_S * 2 ** min(self._attempts, 16))
         self._attempts += 1
         return delay_s * random.uniform(0.5, 1.0)
 

@@ -26,7 +26,7 @@ from roost.broker.events import (
 from roost.broker.messages import AttachRefused, Login
 from roost.broker.names import Address
 from roost.client.connection import Connection
-from roost.client.dialling import DialError
+from roost.client.dialling import REDIAL_MAX_S, DialError
 from roost.client.line import Line
 from roost.client.pipe import Pipe
 from roost.runtime.shell import Shell
@@ -129,6 +129,10 @@ class MemoryDialler:
             there = found
         connection = Connection(line, None, broker)
         connection.connection_made(MemoryTransport(there.shell, connection))
+
+    @property
+    def redial_max_s(self) -> float:
+        return REDIAL_MAX_S
 
     def lost(self, now: float) -> None:
         """There is no other to go to."""

@@ -12,6 +12,7 @@
                         or a neighbour that this broker dials, by its name
     GET  /decisions     what the optimisers have decided last, the newest last (?limit=100)
     POST /module        {"module": "grape", "state": "observing"}: off, observing or acting
+    POST /promote       {"force": false}: at the standby of a broker, that it is to go on as that broker
     POST /ask           {"request": "drain", "arguments": {}, "module": ""}: what its optimisers, or the one
                         that is named, say to a request that they know
 
@@ -102,6 +103,10 @@ class AskRequest(Struct, frozen=True, forbid_unknown_fields=True):
     module: str = ""
 
 
+class PromoteRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    force: bool = False
+
+
 class EndRequest(Struct, frozen=True, forbid_unknown_fields=True):
     session: Annotated[str, Meta(min_length=1, max_length=1_000)]
 
@@ -166,9 +171,22 @@ class Admin:
             Route("/links/{what}", self._for_operators(self._links), methods=["POST"]),
             Route("/decisions", self._for_operators(self._decisions), methods=["GET"]),
             Route("/module", self._for_operators(self._module), methods=["POST"]),
+            self._promote_route(),
             Route("/ask", self._for_operators(self._ask), methods=["POST"]),
         ]
-        return Starlette(routes=routes, exception_handlers={HTTPException: _error})
+        return Starlette(routes=routes, exception_handlers={HTTPException: json_error})
+
+    def _promote_route(self) -> Route:
+        return Route("/promote", self._for_operators(self._promote), methods=["POST"])
+
+    async def _promote(self, request: Request) -> Response:
+        wanted = await _body(request, PromoteRequest, '{"force": false}')
+        try:
+            answer = self._broker.promote(force=wanted.force)
+        except UserError as error:
+            raise HTTPException(409, str(error)) from None
+        self._broker.log.info("promoted by an operator", by=_who(request), force=wanted.force)
+        return _json(answer)
 
     async def _health(self, request: Request) -> Response:
         known = self._users is None
@@ -269,7 +287,8 @@ class Admin:
         """Where clients find a broker: it is said, or a neighbour has told us. A client knows no names."""
         link = self._broker.shell.machine.links.get(broker)
         told = link.address if link is not None else ""
-        address = told or self._broker.config.links.neighbours.get(broker) or broker
+        said = self._broker.config.links.neighbours.get(broker, "").partition(",")[0]
+        address = told or said or broker
         try:
             address_of(address)
         except ValueError:
@@ -467,7 +486,7 @@ def _json(content: object, status: int = 200) -> Response:
     return Response(msgspec.json.encode(content) + b"\n", status, media_type="application/json")
 
 
-async def _error(_: Request, error: Exception) -> Response:
+async def json_error(_: Request, error: Exception) -> Response:
     said = cast(HTTPException, error)
     answer = _json({"error": said.detail}, said.status_code)
     answer.headers.update(said.headers or {})

@@ -169,7 +169,8 @@ def objections(server: ServerConfig) -> Iterator[tuple[tuple[str, ...], str]]:
             what = "the broker's own name" if name else "empty"
             yield place, f"a neighbour's name is {what}; expected that of another broker"
         try:
-            address_of(address or "us:1")
+            for each in (address or "us:1").split(","):
+                address_of(each)
         except ValueError:
             what = f"the address of {name} is {shown(address)}"
             yield place, f'{what}; expected "host:port" to dial it, or "" if it dials us'
@@ -186,6 +187,7 @@ def objections(server: ServerConfig) -> Iterator[tuple[tuple[str, ...], str]]:
         what = f"port is {broker.port}, which is the broker's own; expected another, or -1 for none"
         yield ("admin", "port"), what
     yield from _objections_to_gateway(server)
+    yield from _objections_to_standby(server)
     if tls.key and not tls.certificate:
         yield ("tls", "key"), "there is a key; expected a certificate for it"
     if tls.certificate and not tls.key:
@@ -210,6 +212,27 @@ def _objections_to_gateway(server: ServerConfig) -> Iterator[tuple[tuple[str, ..
     if gateway.port >= 0 and server.tls.require_client_certificate:
         what = "the broker asks clients for certificates, and the gateway has none"
         yield ("gateway", "port"), f"port is {gateway.port}, and {what}; expected -1"
+
+
+def _objections_to_standby(server: ServerConfig) -> Iterator[tuple[tuple[str, ...], str]]:
+    standby = server.standby
+    for key in ("address", "witness", "beside", "witness_for"):
+        try:
+            address_of(getattr(standby, key) or "us:1")
+        except ValueError:
+            what = f"{key} is {shown(getattr(standby, key))}"
+            yield ("standby", key), f'{what}; expected "host:port"'
+    if not standby.role and standby.address:
+        yield ("standby", "address"), "there is an address; expected role, primary or standby"
+    if standby.role and not standby.address:
+        what = f"role is {standby.role}; expected address, where the two meet"
+        yield ("standby", "role"), what
+    if (standby.role or standby.witness_for) and not server.broker.data:
+        key = "role" if standby.role else "witness_for"
+        yield ("standby", key), f"there is {key}; expected [broker] data, the folder of a store"
+    if standby.witness and not standby.alone:
+        what = "there is a witness, and alone is false"
+        yield ("standby", "witness"), f"{what}; expected it to be true: else nobody asks a witness"
 
 
 # --- reading --------------------------------------------------------------------------------------

@@ -313,7 +313,7 @@ class SocketConnection(asyncio.Protocol):
         self._buckets = self.server.buckets_of(self, parcel)
         self.spoke_at = self.heard_at
         if isinstance(parcel, Attach | LinkHello) and parcel.version >= ASKS_BACK:
-            self._keepalive = Keepalive(self.server.config.limits.keepalive_s, self.heard_at)
+            self._keepalive = Keepalive(self.server.keepalive_s(parcel), self.heard_at)
             if type(parcel) is Attach:
                 # A client hears no version of ours. So it knows that we answer, too.
                 self.transport.write(encode(Ping(0)))
@@ -330,8 +330,9 @@ class SocketConnection(asyncio.Protocol):
         if self.congested_since is not None and now - self.congested_since > limits.stalled_s:
             self.abort(f"it has read nothing for {limits.stalled_s:g} s")
         elif not self.greeted:
-            if not self.is_checking and now - self.since > limits.greeting_s:
-                self._no_greeting(f"no greeting came within {limits.greeting_s:g} s")
+            within_s = self.server.greeting_s(self.neighbour)
+            if not self.is_checking and now - self.since > within_s:
+                self._no_greeting(f"no greeting came within {within_s:g} s")
         elif part is not None and now - part > limits.frame_s:
             self.refuse(f"a frame took longer than {limits.frame_s:g} s", transient=True)
         elif limits.idle_s and now - self.spoke_at > limits.idle_s:

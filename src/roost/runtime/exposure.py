@@ -43,6 +43,14 @@ def _open_doors(config: ServerConfig) -> Iterator[Exposure]:
     if config.admin.port >= 0 and not is_loopback(host):
         what = f"whoever reaches [admin] at {host} may steer the broker"
         yield Exposure("no security for operators", f"{what}: {remedy}")
+    standby = config.standby
+    for place in filter(None, (standby.address if standby.role else "", standby.witness_for)):
+        if not (
+            is_loopback(address_of(place)[0]) or config.security.token or config.security.token_file
+        ):
+            what = f"whoever reaches {place} may take itself for a node of a pair"
+            remedy_here = "set [security] token, the same at both, or listen on 127.0.0.1"
+            yield Exposure("no security for the standby", f"{what}: {remedy_here}")
     host = config.gateway.host
     if config.gateway.port >= 0 and not is_loopback(host):
         what = f"whoever reaches [gateway] at {host} may publish and subscribe to everything"
@@ -65,8 +73,13 @@ def _tokens_in_clear(config: ServerConfig) -> Iterator[Exposure]:
         )
         yield Exposure("users without TLS", f"{what}: set [tls] certificate and key")
     if security.token or security.token_file:
-        for name, address in config.links.neighbours.items():
-            if address and not is_loopback(address_of(address)[0]):
+        places = [
+            (name, place)
+            for name, places in config.links.neighbours.items()
+            for place in filter(None, places.split(","))
+        ]
+        for name, address in places:
+            if not is_loopback(address_of(address)[0]):
                 what = f"our token goes to {name} ({address}) without TLS"
                 yield Exposure("token without TLS", f"{what}: set [tls] certificate and key")
 

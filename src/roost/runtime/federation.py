@@ -55,6 +55,8 @@ END_S = 15.0
 LOG_LINES_SHOWN = 5
 # The dialled end may start later, on the same machine: it is not worth waiting for long.
 REDIAL_S = (0.1, 2.0)
+# What the name of a standby ends in, among the members.
+STANDBY = "-standby"
 # The routing of a hierarchy.
 CLUSTER = "cluster"
 
@@ -69,6 +71,15 @@ class Member(Struct, frozen=True, kw_only=True):
     config: str  # the files of it, within the folder
     log: str
     process: Process | None = None  # None: not started yet
+    # Of a broker that has a standby: that other node's name among the members, and where the two meet.
+    beside: str = ""
+    meets: str = ""
+    standby_of: str = ""  # the broker that it is the standby of
+
+    @property
+    def broker(self) -> str:
+        """What it is called in the federation."""
+        return self.standby_of or self.name
 
     @property
     def address(self) -> str:
@@ -110,11 +121,13 @@ def start(
     machines: Mapping[str, str] | None = None,
     peers: Sequence[tuple[str, str]] = (),
     routing: str = "",
+    standbys: bool = False,
 ) -> Federation:
     """Start these brokers, and return when all of them are well and linked. Else none is left running.
 
     `optimisers` are tables of their settings, the same for all, and `modules` those of `[optimisers]`.
-    `machines` says of those that are no brokers what they are. `peers` are links of a hierarchy.
+    `machines` says of those that are no brokers what they are. `peers` are links of a hierarchy. With
+    `standbys` each has one, and a store.
     """
     if not 1 <= len(brokers) <= BROKERS_MAX:
         raise UserError(f"{len(brokers):,} brokers; expected 1 to {BROKERS_MAX}, each is a process")
@@ -128,7 +141,14 @@ def start(
             )
         (state / RECORD).unlink(missing_ok=True)
         federation = msgspec.structs.replace(
-            _planned(brokers, [*links, *peers], title, durable, base_port),
+            _planned(
+                brokers,
+                [*links, *peers],
+                title,
+                durable=durable or standbys,
+                base_port=base_port,
+                standbys=standbys,
+            ),
             peers=tuple(peers),
             routing=routing,
         )
@@ -146,13 +166,21 @@ def _planned(
     brokers: Sequence[str],
     links: Sequence[tuple[str, str]],
     title: str,
+    *,
     durable: bool,
     base_port: int | None,
+    standbys: bool,
 ) -> Federation:
-    ports = iter(free_ports(2 * len(brokers), base_port))
+    ports = iter(free_ports((5 if standbys else 2) * len(brokers), base_port))
     members = [
         _member(name, number, (next(ports), next(ports))) for number, name in enumerate(brokers)
     ]
+    if standbys:
+        members = [
+            each
+            for number, member in enumerate(members)
+            for each in _paired(member, number, (next(ports), next(ports), next(ports)))
+        ]
     return Federation(title=title, durable=durable, members=tuple(members), links=tuple(links))
 
 
@@ -165,6 +193,24 @@ def _member(name: str, number: int, ports: tuple[int, int]) -> Member:
         admin_port=ports[1],
         config=f"{file}.toml",
         log=f"{file}.log",
+    )
+
+
+def _paired(member: Member, number: int, ports: tuple[int, int, int]) -> tuple[Member, Member]:
+    """A broker and its standby."""
+    meets, name = f"{HOST}:{ports[2]}", f"{member.name}{STANDBY}"
+    other = _member(name, number, (ports[0], ports[1]))
+    file = f"{member.config.removesuffix('.toml')}{STANDBY}"
+    return (
+        msgspec.structs.replace(member, beside=name, meets=meets),
+        msgspec.structs.replace(
+            other,
+            config=f"{file}.toml",
+            log=f"{file}.log",
+            beside=member.name,
+            meets=meets,
+            standby_of=member.name,
+        ),
     )
 
 
@@ -227,7 +273,7 @@ def _write_configs(
         data = f"data/{member.config.removesuffix('.toml')}" if federation.durable else ""
         tables: dict[str, Mapping[str, object]] = {
             "broker": {
-                "name": member.name,
+                "name": member.broker,
                 "host": member.host,
                 "port": member.port,
                 "data": data,
@@ -236,7 +282,8 @@ def _write_configs(
                 **({"machine": machines[member.name]} if member.name in machines else {}),
                 **({"routing": federation.routing} if federation.routing else {}),
             },
-            "links": _links_of(federation, member.name),
+            "links": _links_of(federation, member.broker),
+            "standby": _standby_of(federation, member),
             "admin": {"host": member.host, "port": member.admin_port},
             # Whoever started it may have traces where it was started: `roost trace on traces`.
             "trace": {"allowed": [str(Path.cwd())]},
@@ -247,9 +294,20 @@ def _write_configs(
         write_settings(state / member.config, tables, remark)
 
 
+def _standby_of(federation: Federation, member: Member) -> dict[str, object]:
+    if not member.beside:
+        return {}
+    (other,) = (each for each in federation.members if each.name == member.beside)
+    role = "standby" if member.standby_of else "primary"
+    return {"role": role, "address": member.meets, "beside": other.address}
+
+
 def _links_of(federation: Federation, name: str) -> dict[str, object]:
     """Its neighbours, with an address for those that it dials; in a hierarchy, who of them is what."""
-    addresses = {member.name: member.address for member in federation.members}
+    addresses: dict[str, str] = {}
+    for member in federation.members:
+        known = addresses.get(member.broker)
+        addresses[member.broker] = f"{known},{member.address}" if known else member.address
     neighbours: dict[str, str] = {}
     above: list[str] = []
     peers: list[str] = []
@@ -290,6 +348,7 @@ def write_config(state: Path, federation: Federation, new: Member, like: Member)
         own["data"] = f"data/{new.config.removesuffix('.toml')}"
     tables["broker"] |= own
     tables["links"] = _links_of(federation, new.name)
+    tables.pop("standby", None)  # which is the other's
     tables["admin"] = {"host": new.host, "port": new.admin_port}
     write_settings(state / new.config, tables, "Written by `roost join`.")
 
@@ -377,6 +436,9 @@ def _missing(
         return str(answer)
     if member.process is None or answer["pid"] != member.process.pid:
         return f"somebody else answers at {member.admin_url}"
+    pair = answer.get("standby")
+    if pair is not None and not (pair["role"] == "leader" or pair["member"]):
+        return pair["trouble"] or "it has not found the other node"
     down = [
         name
         for name, link in answer["links"].items()

@@ -67,6 +67,17 @@ async def serve(
         await server.stop()
 
 
+def ready_to_run(log: EventLog) -> None:
+    """What any process does that is, or may have to be, a broker."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: note_fault(log, context))
+    with interruptible():
+        warm_up(partial(announce, log), is_watched=sys.stderr.isatty() and not log.is_for_programs)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
+
+
 async def prepare(server: BrokerServer, log: EventLog) -> None:
     """What can fail at once, and then what takes long."""
     await server.bind()

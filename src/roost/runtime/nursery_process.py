@@ -16,6 +16,7 @@ from roost.runtime import main
 from roost.runtime.config import check_config, read_config
 from roost.runtime.in_process import start_server
 from roost.runtime.nursery import READY, SET_NAME, prctl
+from roost.runtime.pair import serve_pair
 from roost.runtime.tables import AdminTable, BrokerTable, ServerConfig
 from roost.runtime.warming import warm_up
 
@@ -66,7 +67,8 @@ def become(config: Path, log: Path) -> None:
     try:
         settings = read_config(config)
         check_config(settings)
-        uvloop.run(main.serve(settings, config))
+        run = serve_pair if settings.standby.role else main.serve
+        uvloop.run(run(settings, config))
         code = 0
     except UserError as error:
         code = EXIT_BAD_INPUT

@@ -16,6 +16,7 @@ import os
 import secrets
 import socket
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,7 @@ from roost.runtime.config import address_of, broker_config, limits_of, login_of
 from roost.runtime.connection import SocketConnection
 from roost.runtime.descriptors import connections_possible, raise_limit
 from roost.runtime.doorstep import READ_BYTES, Doorstep
+from roost.runtime.gate import Gate, in_loop
 from roost.runtime.listener import EVERYWHERE, Listener
 from roost.runtime.loads import LoadMeter, load_dict
 from roost.runtime.log import EventLog
@@ -67,6 +69,7 @@ from roost.wire import encode
 
 if TYPE_CHECKING:
     from roost.runtime.admin import Admin
+    from roost.runtime.witness import Witness
 
 STORE_NAME = "roost.db"
 # How much may wait for the disk before nobody is read any more.
@@ -75,6 +78,8 @@ BACKLOG_BYTES_MAX = 64_000_000
 SWEEP_S = 0.5
 DRAIN_S = 10.0
 DIAL_S = 10.0
+# Of one that has a standby, which goes on in its place: how long it may be silent, and take to greet.
+STANDBY_KEEPALIVE_S, STANDBY_GREETING_S = 0.5, 0.5
 
 
 class BrokerServer:
@@ -86,6 +91,7 @@ class BrokerServer:
         *,
         log: EventLog | None = None,  # None: to the file of the settings, or nowhere
         config_file: Path | None = None,  # where the settings are from
+        gate: Gate | None = None,  # of a broker that has a standby
     ) -> None:
         self.config = config
         self.name = config.broker.name
@@ -111,6 +117,9 @@ class BrokerServer:
         if self._server_tls is not None:
             tell_failures(self._server_tls, lambda why: self.refused(0, "connection", why))
         self._client_tls = client_context(config.tls) if config.tls.certificate else None
+        self._gate = gate
+        self._places: dict[str, int] = {}  # neighbour -> which of its addresses was dialled last
+        self._in_two_places: dict[str, None] = {}
         self._store: Store | None = None
         self._listener: Listener | None = None
         self._open: dict[int, SocketConnection] = {}
@@ -119,6 +128,7 @@ class BrokerServer:
         self._begun = False
         self._stopping = False
         self.admin: Admin | None = None
+        self._witness: Witness | None = None
 
     # --- start and stop -----------------------------------------------------------------------------
 
@@ -144,8 +154,11 @@ class BrokerServer:
                 on_safe=lambda token: loop.call_soon_threadsafe(self._safe, token),
                 retained_bytes_max=self.config.store.retained_bytes_max or None,
                 accept_older=self.config.store.accept_older,
+                on_commit=None if self._gate is None else partial(in_loop, loop, self._gate.wrote),
             )
             records = self._store.load()
+            if self._gate is not None:
+                self._gate.begins(records)
         life = round(self.started_at * 1000)
         self.recorder = Recorder(self.name, life, self.config.trace, self.config.broker.data)
         kind = kind_of(self.config.broker.machine)
@@ -165,10 +178,14 @@ class BrokerServer:
             report=self.watch.report,
             answered=self.questions.answered,
             chunks=self.wire_limits if config.broker.chunks else None,
+            superseded=None if self._gate is None else self._gate.superseded,
         )
         self.shell.handle(ModuleSwitched(self.recorder.name, ModuleState.OFF.value))
         self.optimisers.begin(self.shell)
         self.shell.machine.identity.address = self._address()
+        if self._gate is not None:
+            self.shell.machine.identity.epoch = self._gate.epoch
+            self.shell.machine.identity.beside = self._gate.beside
         self.shell.handle(Started(records))
         self._begun = True
         self.watch.restored(len(records))
@@ -205,7 +222,19 @@ class BrokerServer:
 
             self.admin = Admin(self)
             await self.admin.start()
+        if self.config.standby.witness_for:
+            from roost.runtime.witness import Witness  # noqa: PLC0415 (few brokers are one)
+
+            self._witness = Witness(Path(self.config.broker.data), self._refused_as_witness)
+            await self._witness.start(
+                *address_of(self.config.standby.witness_for),
+                self._login[1] if self._login is not None else "",
+                self._server_tls,
+            )
         self.watch.started()
+
+    def _refused_as_witness(self, reason: str) -> None:
+        self.refused(0, "a witness", reason)
 
     def _address(self) -> Address:
         """Where clients find us that were at another broker."""
@@ -240,6 +269,8 @@ class BrokerServer:
         self.watch.stopping()
         if self.admin is not None:
             await self.admin.stop()
+        if self._witness is not None:
+            self._witness.stop()
         if self._listener is not None:
             self._listener.close()
         self.choked = True
@@ -262,6 +293,15 @@ class BrokerServer:
             self.watch.stopped()
             if self._logins is not None:
                 self._logins.close()
+
+    def fall_silent(self) -> None:
+        """Not a word more, whatever waits to be said; `stop` is to follow."""
+        if self._begun:
+            self.shell.over = True
+        for connection in list(self._open.values()):
+            connection.transport.abort()
+        if self._listener is not None:
+            self._listener.close()
 
     def _unfinished(self) -> bool:
         if self.shell.machine.node.work.waits:
@@ -422,21 +462,47 @@ class BrokerServer:
         """A neighbour that we dialled does not want us."""
         self.watch.turned_away(neighbour, reason)
 
+    def keepalive_s(self, greeting: Parcel) -> float:
+        """How long one who greets so may be silent until it is asked. The standby of one is there soon."""
+        most = self.config.limits.keepalive_s
+        has_standby = type(greeting) is LinkHello and greeting.beside
+        return min(most, STANDBY_KEEPALIVE_S) if has_standby else most
+
+    def greeting_s(self, neighbour: str) -> float:
+        """How long one may take to greet; of a neighbour that is at two places, one does not."""
+        most = self.config.limits.greeting_s
+        return min(most, STANDBY_GREETING_S) if neighbour in self._in_two_places else most
+
     # --- neighbours ---------------------------------------------------------------------------------
 
     def _dial(self, neighbour: str, address: str) -> None:
-        address = self.config.links.neighbours.get(neighbour) or address
-        self.tasks.spawn(f"dialling {neighbour}", self._dial_now(neighbour, address))
+        told, _, beside = address.partition(",")
+        said = f"{self.config.links.neighbours.get(neighbour) or told},{beside}"
+        places = list(dict.fromkeys(filter(None, said.split(","))))
+        # Of one that has a standby there are two, and one of them answers: not the one that did not.
+        turn = self._places[neighbour] = (self._places.get(neighbour, -1) + 1) % (len(places) or 1)
+        if len(places) > 1:
+            self._in_two_places[neighbour] = None
+        self.tasks.spawn(
+            f"dialling {neighbour}", self._dial_all(neighbour, places[turn:] + places[:turn])
+        )
 
-    async def _dial_now(self, neighbour: str, address: str) -> None:
+    async def _dial_all(self, neighbour: str, places: list[str]) -> None:
+        reason = "nobody knows where it is"
+        for place in places:
+            reason = await self._dial_now(neighbour, place)
+            if not reason:
+                return
+        self.watch.unreachable(neighbour, reason)
+        self.shell.handle(LinkRefused(neighbour, reason))
+
+    async def _dial_now(self, neighbour: str, address: str) -> str:
+        """Why it does not answer; "" if it does."""
         try:
             host, port = address_of(address)
         except ValueError as error:  # of a link that was made by somebody else
-            self.watch.unreachable(neighbour, f"its address: {error}")
-            self.shell.handle(LinkRefused(neighbour, str(error)))
-            return
+            return f"its address: {error}"
         arrival = Arrival(host, self.shell.loop.time())
-        reason = "it does not answer"
         try:
             async with asyncio.timeout(DIAL_S):
                 await self.shell.loop.create_connection(
@@ -445,24 +511,32 @@ class BrokerServer:
                     port,
                     ssl=self._client_tls,
                 )
-            return
         except TimeoutError:
-            pass
+            return "it does not answer"
         except OSError as error:
-            reason = str(error)
-        self.watch.unreachable(neighbour, reason)
-        self.shell.handle(LinkRefused(neighbour, reason))
+            return str(error)
+        return ""
 
     # --- the store ----------------------------------------------------------------------------------
 
     def _persist(self, persist: Persist) -> None:
         assert self._store is not None
-        self._store.write(persist.token, persist.writes)
+        writes = persist.writes
+        if self._gate is not None:
+            writes = {**writes, **self._gate.stamp(persist.token)}
+        self._store.write(persist.token, writes)
         if self._store.backlog_bytes > BACKLOG_BYTES_MAX and not self.choked:
             self._choke(True)
 
     def _safe(self, token: int) -> None:
         """Everything up to this transaction is on the disk."""
+        if self._gate is None:
+            self.released(token)
+        else:
+            self._gate.safe(token)
+
+    def released(self, token: int) -> None:
+        """What has waited for transactions up to this one may be said."""
         assert self._store is not None
         self.shell.handle(Persisted(token))
         if self.choked and not self._stopping and self._store.backlog_bytes < BACKLOG_BYTES_MAX / 2:
@@ -486,6 +560,15 @@ class BrokerServer:
             connection.read_or_not()
 
     # --- for operators ------------------------------------------------------------------------------
+
+    def promote(self, *, force: bool) -> dict[str, Any]:
+        """Somebody wants this node to be the broker, which it is."""
+        del force
+        raise UserError(f"{self.name} is served by this node; ask the other one of the pair")
+
+    def standby_warning(self) -> str:
+        """What is wrong with the standby; "" if there is none, or nothing is."""
+        return "" if self._gate is None else self._gate.warning()
 
     def troubles(self) -> dict[str, str]:
         """What keeps the broker from its work, by what it is about; "" where nothing does."""
@@ -520,4 +603,5 @@ class BrokerServer:
             "load": load_dict(load),
             "store_bytes": 0 if store is None else store.retained_bytes,
             "store_backlog_bytes": 0 if store is None else store.backlog_bytes,
+            "standby": None if self._gate is None else self._gate.status(),
         }

@@ -31,6 +31,7 @@ from roost.broker.commands import (
     Send,
     SendRun,
     SetTimer,
+    Superseded,
 )
 from roost.broker.core import Broker
 from roost.broker.events import ConnectionAccepted, ConnectionClosed, TimerFired
@@ -76,6 +77,7 @@ class Shell:
         report: Callable[[Report], None] = lambda _: None,
         answered: Callable[[Answered], None] = lambda _: None,
         chunks: Limits | None = None,  # of what is read, if publications are taken in chunks
+        superseded: Callable[[Superseded], None] | None = None,
     ) -> None:
         self.machine = machine
         # Before anything happens to it: the tables of chunks follow its own.
@@ -94,6 +96,7 @@ class Shell:
         self._refused = refused
         self._report = report
         self._answered = answered
+        self._superseded = superseded
         self._ids = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._dirty: list[Connection] = []  # those with something to say, once each
@@ -247,6 +250,8 @@ class Shell:
             self._report(command)
         elif isinstance(command, Answered):
             self._answered(command)
+        elif isinstance(command, Superseded) and self._superseded is not None:
+            self._superseded(command)
 
     # --- timers -------------------------------------------------------------------------------------
 

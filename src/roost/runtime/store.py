@@ -4,6 +4,7 @@
     write    one transaction; returns at once
     read     some records, for a broker that doesn't keep all of them in memory
     on_safe  called when everything up to that transaction is on the disk
+    on_commit  called with what is about to be made safe, if somebody else is to have it, too
     close    makes safe what is not yet
 
 **Group commit.** A thread of its own takes all transactions that have come while it was busy with the last
@@ -124,11 +125,13 @@ class Store:
         retry_s: tuple[float, float],
         accept_older: bool = False,
         look_s: float = LOOK_S,
+        on_commit: Callable[[int, bytes], object] | None = None,
     ) -> None:
         self.retained_bytes_max = retained_bytes_max
         self.counters = StoreCounters()
         self._file = file
         self._on_safe = on_safe
+        self._on_commit = on_commit
         self._fold_bytes = fold_bytes
         self._retry_min_s, self._retry_max_s = retry_s
         self._accept_older = accept_older
@@ -158,11 +161,13 @@ class Store:
         fold_bytes: int = FOLD_BYTES,
         retry_s: tuple[float, float] = (RETRY_MIN_S, RETRY_MAX_S),
         accept_older: bool = False,
+        on_commit: Callable[[int, bytes], object] | None = None,
     ) -> Store:
         """Open the store, or make one; StoreError if another process has it, or it can't be used.
 
         `on_safe(token)` is called on the store's own thread: everything up to that transaction is safe. It
-        must not raise.
+        must not raise. `on_commit(token, body)`, ahead of it, is too: what is written up to that transaction,
+        as a row of the log has it.
         """
         return cls(
             StoreFile.open(path),
@@ -171,6 +176,7 @@ class Store:
             fold_bytes=fold_bytes,
             retry_s=retry_s,
             accept_older=accept_older,
+            on_commit=on_commit,
         )
 
     # --- for the event loop -------------------------------------------------------------------------
@@ -367,7 +373,10 @@ class Store:
 
     def _commit(self, batch: Batch) -> bool:
         begun = time.monotonic()
-        if not self._until_done(lambda: self._file.append(batch.body())):
+        body = batch.body()
+        if self._on_commit is not None:
+            self._on_commit(batch.token, body)
+        if not self._until_done(lambda: self._file.append(body)):
             self._waiting.appendleft(batch)
             return False
         self._safe((batch,), begun)
@@ -382,6 +391,9 @@ class Store:
             reads, self._reads = self._reads, []
         # What they are to find in kv may not be there afterwards.
         self._answer(reads)
+        if self._on_commit is not None:
+            for batch in batches:
+                self._on_commit(batch.token, batch.body())
         if not self._until_done(lambda: self._file.fold(fold)):
             self._waiting.extendleft(reversed(batches))
             return False

@@ -107,7 +107,8 @@ class LinksTable(Table, frozen=True, kw_only=True):
         dict[str, str],
         why(
             "For each neighbour its address if we dial it, or an empty one if it dials us:"
-            ' { B1 = "10.0.0.2:7411", B2 = "" }, or a table [links.neighbours]. Links form no circle.'
+            ' { B1 = "10.0.0.2:7411", B2 = "" }, or a table [links.neighbours]. Links form no circle. One'
+            ' that has a standby has two: "10.0.0.2:7411,10.0.0.3:7411".'
         ),
     ] = {}
     super: Annotated[
@@ -392,6 +393,57 @@ def table_of_module(name: str) -> type[Struct]:
     )
 
 
+class StandbyTable(Table, frozen=True, kw_only=True):
+    """A standby: a second node with a store of its own, which goes on as this broker when it fails.
+
+    Both nodes have the settings of the same broker, but for where they listen and what they keep.
+    """
+
+    role: Annotated[
+        Literal["", "primary", "standby"],
+        why(
+            "Which of the two this node is, at the very first start; afterwards they know. Empty: there is no"
+            " standby."
+        ),
+    ] = ""
+    address: Annotated[
+        str,
+        why("Where the two meet, as host:port: the primary listens there, the standby dials it."),
+    ] = ""
+    alone: Annotated[
+        bool,
+        why(
+            "Whether the broker goes on while its standby is away. false: it is silent then, and the standby"
+            " takes over by itself whenever it hears nothing. true: it goes on, and the standby takes over"
+            " only by hand, or with a witness. The same at both."
+        ),
+    ] = False
+    witness: Annotated[
+        str,
+        why(
+            "With alone: the address of a witness, which says which of the two goes on when they have lost"
+            " sight of each other. Empty: none. The same at both."
+        ),
+    ] = ""
+    takeover_s: Annotated[
+        SomeSeconds, why("How long one of them hears nothing of the other until it acts.")
+    ] = 1.5
+    beside: Annotated[
+        str,
+        why(
+            "Where clients find the other node, as host:port, for those that connect before it has said so"
+            " itself."
+        ),
+    ] = ""
+    witness_for: Annotated[
+        str,
+        why(
+            "Where this broker, which must have a store, is itself a witness, as host:port, for pairs that"
+            " it is not one of. Empty: nowhere."
+        ),
+    ] = ""
+
+
 class ServerConfig(Struct, frozen=True, kw_only=True):
     """All of it."""
 
@@ -400,6 +452,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     limits: LimitsTable = LimitsTable()
     quotas: QuotasTable = QuotasTable()
     store: StoreTable = StoreTable()
+    standby: StandbyTable = StandbyTable()
     admin: AdminTable = AdminTable()
     gateway: GatewayTable = GatewayTable()
     tls: TlsTable = TlsTable()

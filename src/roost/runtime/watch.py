@@ -65,6 +65,7 @@ class Watch:
         self._lines: dict[str, _Line] = {}
         self._troubles: dict[str, Finding] = {}
         self._full_since: float | None = None
+        self._standby_since: float | None = None
 
     # --- what happens -------------------------------------------------------------------------------
 
@@ -182,6 +183,15 @@ class Watch:
                 self.log.info(UP if link.greeted else DOWN, about=name, after_s=after_s)
         self._look_at_store(server.shell.machine.node.hosted.store_is_full, now)
         self._look_at_troubles(server.troubles(), now)
+        self._look_at_standby(server.standby_warning(), now)
+
+    def _look_at_standby(self, said: str, now: float) -> None:
+        if said and self._standby_since is None:
+            self._standby_since = now
+            self.log.warning("standby", detail=said)
+        elif not said and self._standby_since is not None:
+            self.log.info("standby is back", after_s=now - self._standby_since)
+            self._standby_since = None
 
     def _look_at_store(self, is_full: bool, now: float) -> None:
         if is_full and self._full_since is None:
@@ -223,6 +233,8 @@ class Watch:
             if not line.up and line.since <= now - LINK_PATIENCE_S:
                 reason = f": {line.reason}" if line.reason else ""
                 found.append(Finding(DOWN, f"no link to {name}{reason}", line.since))
+        if said := self._server.standby_warning():
+            found.append(Finding("standby", said, self._standby_since or now))
         if self._full_since is not None:
             refuse = config.store.policy_at_limit == "refuse"
             what = (

@@ -40,6 +40,10 @@ PROFILES: dict[str, tuple[str, ...]] = {
             "full",
         ),
     ),
+    "standbys": (
+        *("node", "node", "node", "node", "node", "crash"),
+        *("cut", "silence", "partition", "delay", "vanish", "slow"),
+    ),
     "edges": (
         "crash",
         "crash",
@@ -65,6 +69,20 @@ PROFILES: dict[str, tuple[str, ...]] = {
         "full",
     ),
 }
+# Of the nodes of a pair: which, and what.
+NODE_FAULTS = (
+    ("leader", "kill"),
+    ("leader", "stop"),
+    ("leader", "stop"),
+    ("leader", "lose"),
+    ("standby", "kill"),
+    ("standby", "stop"),
+    ("standby", "lose"),
+    ("both", "kill"),
+    ("both", "stop"),
+    ("between", "cut"),
+    ("between", "cut"),
+)
 # How long a fault lasts.
 SHORTEST_S = 0.2
 LONGEST_S = 10.0
@@ -194,6 +212,8 @@ class _Reading:
                 self._begin(broker(s.broker), "crash", s.at)
             case st.RestartBroker():
                 self._end(broker(s.broker), "crash", s.at)
+            case st.FailNode():
+                self.stage.take(broker(s.broker), s.at, s.at + s.duration_s)
             case st.SlowBroker():
                 self._end(broker(s.broker), "slow", s.at)
                 if s.factor != 1:
@@ -296,6 +316,19 @@ class Faults:
             self._say(st.CrashBroker(at=at, broker=found.name, keep_store=keep_store))
             self._say(st.RestartBroker(at=until, broker=found.name))
 
+    def _node(self, at: float, until: float) -> None:
+        """Of a pair. Some more follow, on the same one, as a fault comes rarely alone."""
+        if found := self._find("broker", at, until):
+            for _ in range(self._random.choice([1, 1, 2, 3])):
+                node, fault = self._random.choice(NODE_FAULTS)
+                begins = round(self._random.uniform(at, until), 3)
+                lasts_s = round(self._random.uniform(0.05, until - begins + 0.05), 3)
+                self._say(
+                    st.FailNode(
+                        at=begins, broker=found.name, node=node, fault=fault, duration_s=lasts_s
+                    )
+                )
+
     def _full(self, at: float, until: float) -> None:
         if self._durability and (found := self._find("broker", at, until)):
             self._say(st.FillStore(at=at, broker=found.name))
@@ -357,6 +390,7 @@ class Faults:
 
 
 PLANS: dict[str, Callable[[Faults, float, float], None]] = {
+    "node": Faults._node,
     "crash": Faults._crash,
     "amnesia": Faults._amnesia,
     "slow": Faults._slow,

@@ -24,6 +24,10 @@ In the profile *clusters* brokers form a hierarchy with a mesh at the top (see `
 between the ways of the tree and of the cluster, with the churn and the faults of *all*, or of *edges* in
 every other scenario.
 
+In the profile *standbys* every broker has a standby (see `standbys`), and nodes of them are killed, lose
+their disks, are stopped and wake up, or lose sight of each other, besides other faults; nothing is forgiven
+for it.
+
 A scenario is a workload like any other: `Scenario.text` is the file from which it runs in the same way.
 """
 
@@ -57,6 +61,7 @@ from roost.simulation.scenario_settings import (
     MOVES,
     OVERLAY,
     REWIRINGS,
+    STANDBYS,
     is_edgy,
     settings_of,
 )
@@ -117,7 +122,7 @@ class Scenario(Script):
 
     def _build(self) -> None:
         r = self.random
-        small = self._is_edgy or self.profile in (REWIRINGS, BALANCING)
+        small = self._is_edgy or self.profile in (REWIRINGS, BALANCING, STANDBYS)
         largest = [3, 5, 12] if small else [6, 15, BROKERS_MAX]
         size = r.randint(BROKERS_MIN, r.choice(largest))
         if self.profile == OVERLAY:
@@ -142,7 +147,7 @@ class Scenario(Script):
         self._now += 1.0 + SETTLE_S
 
     def _machine(self, at: float, name: str) -> st.AddBroker:
-        quick = self._is_edgy or self.profile in (MOVES, REWIRINGS, OVERLAY, BALANCING)
+        quick = self._is_edgy or self.profile in (MOVES, REWIRINGS, OVERLAY, BALANCING, STANDBYS)
         mhz = self.random.choice([100.0, 1000.0] if quick else [1.0, 20.0, 1000.0])
         if self.profile == BALANCING:
             mhz = self.random.choice([20.0, 100.0, 400.0])
@@ -171,11 +176,14 @@ class Scenario(Script):
         if self._is_edgy:
             self._phase_of_edges()
             return
-        kind = r.choice(["faults", "faults", "churn", "both"])
+        kind = r.choice(
+            ["faults", "faults", "both" if self.profile == STANDBYS else "churn", "both"]
+        )
         per_s = OVERLAY_EVENTS_PER_S if self.profile == OVERLAY else EVENTS_PER_S
         plan = [(self._soon(PHASE_S), self._publish) for _ in range(int(per_s * PHASE_S))]
         if kind != "churn":
-            times = [self._soon(PHASE_S / 2) for _ in range(r.choice([1, 1, 2, 3]))]
+            faults = [3, 4, 6] if self.profile == STANDBYS else [1, 1, 2, 3]
+            times = [self._soon(PHASE_S / 2) for _ in range(r.choice(faults))]
             self._faulty += times
             plan += [(time - r.choice([0.002, 0.05, 0.3]), self._burst) for time in times]
         if kind != "faults":
@@ -507,7 +515,7 @@ class Scenario(Script):
             choices = [self._relink, self._relink, self._add_broker, self._remove_broker]
             if self.profile == BALANCING:
                 del choices[-1]  # subscribers may be at any of them
-            elif self.profile == CLUSTERS:
+            elif self.profile in (CLUSTERS, STANDBYS):
                 del choices[:2]  # everybody stays where it is
             self.random.choice(choices)(at)
 
@@ -593,6 +601,8 @@ class Scenario(Script):
         """Of which kinds they are, and how long they last."""
         if self._is_edgy:
             return EDGES, EDGE_FAULTS_S
+        if self.profile == STANDBYS:
+            return STANDBYS, (1.0, PHASE_S)
         alike = {MOVES: "all", BALANCING: "all", CLUSTERS: "all", OVERLAY: REWIRINGS}
         return alike.get(self.profile, self.profile), (SHORTEST_S, PHASE_S / 2)
 

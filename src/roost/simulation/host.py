@@ -170,13 +170,24 @@ class Host:
         """Begin a life, with what the store holds."""
         self.lives += 1
         config = self.world.broker_config(self.name, f"{self.name}~{self.lives}")
-        self.life = Life(self, config)
+        self.life = self.make_life(config)
         if self.tap is not None:
             self.life.handle(ModuleSwitched(self.tap.name, ModuleState.OBSERVING.value))
         if self.kind.is_broker:
             for name, state in self.world.module_states.items():
                 self.life.handle(ModuleSwitched(name, state.value))
         self.life.handle(Started(dict(self.store)))
+
+    def make_life(self, config: BrokerConfig) -> Life:
+        return Life(self, config)
+
+    def answering(self) -> Life | None:
+        """Whoever is reached by dialling it."""
+        return self.life
+
+    def end(self) -> None:
+        """It leaves for good."""
+        self.crash(keep_store=False)
 
     def crash(self, keep_store: bool) -> None:
         if self.life is not None:

@@ -16,6 +16,7 @@ REWIRINGS = "rewirings"
 OVERLAY = "overlay"
 BALANCING = "balancing"
 CLUSTERS = "clusters"
+STANDBYS = "standbys"
 # Longer than a word takes to cross the federation: slow stores, slow links, and a spike of delay on the way.
 GRACE_S = 12.0
 EDGE_GRACE_S = 4.0
@@ -76,7 +77,22 @@ def settings_of(seed: int, profile: str, draws: random.Random) -> Settings:
         found = _settings_of_edges(settings, draws) if is_edgy(seed, profile) else settings
         routing = random.Random(f"{seed}/{profile}/routing").choice(["cluster", "cluster", "tree"])
         return msgspec.structs.replace(found, routing=routing, optimiser="none")
+    if profile == STANDBYS:
+        return _settings_of_standbys(settings, draws)
     return _settings_of_edges(settings, draws) if profile == EDGES else settings
+
+
+def _settings_of_standbys(settings: Settings, r: random.Random) -> Settings:
+    """Every broker is a pair, and nobody's session ends while one takes over from the other."""
+    return msgspec.structs.replace(
+        _settings_of_edges(settings, r),
+        durability=True,
+        standbys=True,
+        standbys_alone=r.random() < 0.4,
+        optimiser="none",
+        session_outbox_max=100_000,
+        absence_grace_s=GRACE_S,
+    )
 
 
 def _settings_of_all(seed: int, profile: str, r: random.Random) -> Settings:

@@ -27,6 +27,10 @@ class Settings(FederationSettings, frozen=True, kw_only=True):
 
     # Brokers write what they accept to a store before they acknowledge it.
     durability: bool = False
+    # Each broker has a standby (`overlay.twin`), with durability on; and whether it goes on while that is
+    # away, if a witness agrees.
+    standbys: bool = False
+    standbys_alone: bool = False
     # How long a broker's store takes to commit.
     commit_ms: FromZero = 5.0
     # Shorter than live: who is gone is noticed at once here, and a word is quick to cross the federation.

@@ -236,6 +236,20 @@ class RestartBroker(Statement, frozen=True):
     broker: str
 
 
+class FailNode(Statement, frozen=True):
+    """`30.0 node fail B1 leader stop 4`: of a broker that has a standby, something fails for so many seconds.
+
+    The node that is the broker (leader), the other one (standby), or both: they are killed (kill), without
+    their disk if the other has all (lose), or stopped, and wake up (stop). Or what is between them is cut
+    (between cut).
+    """
+
+    broker: str
+    node: str
+    fault: str
+    duration_s: float
+
+
 class FillStore(Statement, frozen=True):
     """`30.0 broker fill B1`: its store is full; it takes no events of its clients."""
 

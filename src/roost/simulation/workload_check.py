@@ -27,6 +27,7 @@ from roost.simulation.statements import (
     CutLink,
     DelayLink,
     End,
+    FailNode,
     FillStore,
     FreeStore,
     HealLink,
@@ -178,6 +179,7 @@ class _Moment:
                     raise _StepError(f"{broker} has not crashed; expected a broker that is down")
             case (
                 SlowBroker(broker)
+                | FailNode(broker)
                 | FillStore(broker)
                 | FreeStore(broker)
                 | AskBroker(broker)

@@ -61,6 +61,10 @@ def _word(expected: str, fits: Callable[[str], object]) -> Argument:
     return Argument(expected, read)
 
 
+def _one_of(*words: str) -> Argument:
+    return _word(f"{', '.join(words[:-1])} or {words[-1]}", lambda word: word in words)
+
+
 def _read_ids(word: str) -> tuple[str, ...]:
     ids = tuple(map(_ID.read, word.split(",")))
     if len(set(ids)) < len(ids):
@@ -114,6 +118,8 @@ _ARGUMENTS: Mapping[str, Argument] = {
         lambda keep: "keep" if keep else "lose",
     ),
     "cluster|tree": _word("cluster or tree", WAYS.__contains__),
+    "NODE": _one_of("leader", "standby", "both", "between"),
+    "FAULT": _one_of("kill", "lose", "stop", "cut"),
     "MODULE": _BARE,
     "MACHINE": Argument("package.module:Class, and KEY=VALUE", str.strip, to_the_end=True),
     "ORDER": Argument("off, observing or acting, and KEY=VALUE", str.strip, to_the_end=True),
@@ -140,6 +146,7 @@ _USAGE: Mapping[type[Statement], str] = {
     say.CrashBroker: "broker crash BROKER keep|lose",
     say.RestartBroker: "broker restart BROKER",
     say.SlowBroker: "broker slow BROKER FACTOR",
+    say.FailNode: "node fail BROKER NODE FAULT SECONDS",
     say.FillStore: "broker fill BROKER",
     say.FreeStore: "broker free BROKER",
     say.AskBroker: "broker ask BROKER NAME [ARGUMENTS]",

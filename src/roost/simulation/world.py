@@ -25,6 +25,7 @@ from roost.broker.permissions import Permission
 from roost.broker.registry import module_class
 from roost.broker.routers import router_of
 from roost.broker.story import Storybook
+from roost.errors import UserError
 from roost.language import Advertisement, covers
 from roost.simulation import statements as st
 from roost.simulation.addresses import address_of, name_at
@@ -43,6 +44,7 @@ from roost.simulation.oracle import Oracle, Party
 from roost.simulation.recording import Recording
 from roost.simulation.settings import Settings
 from roost.simulation.settling import Settling
+from roost.simulation.standbys import PairedHost
 from roost.simulation.workload_check import MAIN
 from roost.traces import TraceWriter
 from roost.wire import publication_bytes
@@ -155,7 +157,8 @@ class World:
     def _add_broker(self, s: st.AddBroker) -> None:
         kind = kind_of(s.machine or BROKER)
         modules = self._modules(s.broker) if kind.is_broker else ()
-        host = Host(
+        paired = self.settings.standbys and kind.is_broker
+        host = (PairedHost if paired else Host)(
             self,
             s.broker,
             kind,
@@ -175,9 +178,10 @@ class World:
         for neighbour in self.overlay.neighbours(s.broker):
             self._unlink(s.broker, neighbour)
         self.overlay.remove_broker(s.broker)
+        host = self.hosts.pop(s.broker)
         for connection in self.network.of(s.broker):
             self.network.cut(connection, "it has left")
-        self.hosts.pop(s.broker).crash(keep_store=False)
+        host.end()
         self.settling.overlay_changed()
 
     def _add_link(self, s: st.AddLink) -> None:
@@ -187,13 +191,13 @@ class World:
         self.overlay.add_link(s.a, s.b, between_s, fresh=bool(self._parties), peers=peers)
         # The second dials: in a workload that grows a tree, it is the one that joins.
         for here, there in ((s.a, s.b), (s.b, s.a)):
-            self._link(here, there)
+            self._link(self.hosts[here], there)
         self.settling.overlay_changed()
 
-    def _link(self, here: str, there: str) -> None:
-        rank = self.overlay.rank(here, there) if self.strategy.ranks else ""
-        dial = self.overlay.dials(here, there)
-        self.hosts[here].notice(ev.LinkAdded(there, dial, rank=rank))
+    def _link(self, here: Host, there: str) -> None:
+        rank = self.overlay.rank(here.name, there) if self.strategy.ranks else ""
+        dial = self.overlay.dials(here.name, there)
+        here.notice(ev.LinkAdded(there, dial, rank=rank))
 
     def _remove_link(self, s: st.RemoveLink) -> None:
         self._unlink(s.a, s.b)
@@ -370,7 +374,10 @@ class World:
     # --- statements: faults -------------------------------------------------------------------------
 
     def _crash(self, s: st.CrashBroker) -> None:
-        self.hosts[s.broker].crash(s.keep_store)
+        host = self.hosts[s.broker]
+        host.crash(s.keep_store)
+        if isinstance(host, PairedHost):
+            return  # the other goes on, with all that there was
         for connection in self.network.of(s.broker):
             self.network.cut(connection, f"{s.broker} does not answer")
         if not (s.keep_store and self.settings.durability):
@@ -379,9 +386,20 @@ class World:
     def _restart(self, s: st.RestartBroker) -> None:
         host = self.hosts[s.broker]
         host.start()
+        if not isinstance(host, PairedHost):
+            self.linked_anew(host)
+
+    def _fail_node(self, s: st.FailNode) -> None:
+        host = self.hosts[s.broker]
+        if not isinstance(host, PairedHost):
+            what = f"{s.broker} has no standby; expected `federation set standbys on`"
+            raise UserError(f"line {s.line}: {what}")
+        self.clock.after(s.duration_s, host.fail(s.node, s.fault))
+
+    def linked_anew(self, host: Host) -> None:
+        """Its neighbours may have changed while it was down; its store does not know."""
         assert host.life is not None
-        # Its neighbours may have changed while it was down; its store does not know.
-        neighbours = self.overlay.neighbours(s.broker)
+        neighbours = self.overlay.neighbours(host.name)
         moving = host.life.broker.rewirings.now if host.kind.is_broker else None
         for known, link in list(host.life.machine.links.items()):
             # Those of a link that is being moved it knows better.
@@ -389,7 +407,7 @@ class World:
             if known not in neighbours and not moves:
                 host.notice(ev.LinkRemoved(known, f"{known} is no longer a neighbour"))
         for neighbour in neighbours:
-            self._link(s.broker, neighbour)
+            self._link(host, neighbour)
 
     def _slow(self, s: st.SlowBroker) -> None:
         self.hosts[s.broker].slowness = s.factor
@@ -454,7 +472,7 @@ class World:
                 and not caller.over
             )
             host = self.hosts.get(broker)
-            return host.life if reachable and host is not None else None
+            return host.answering() if reachable and host is not None else None
 
         if broker in self.overlay.neighbours(caller.name):
             latency_s = self.overlay.latency_s(caller.name, broker)
@@ -467,7 +485,7 @@ class World:
 
         def find() -> Life | None:
             host = self.hosts.get(name_at(address))
-            return host.life if host is not None and not caller.away else None
+            return host.answering() if host is not None and not caller.away else None
 
         def identify(life: Actor, connection: int) -> None:
             if caller.permission is not None:
@@ -610,6 +628,7 @@ DO: dict[type[st.Statement], Any] = {
     st.RedirectClient: World._redirect_client,
     st.CrashBroker: World._crash,
     st.RestartBroker: World._restart,
+    st.FailNode: World._fail_node,
     st.SlowBroker: World._slow,
     st.FillStore: World._fill,
     st.FreeStore: World._free,

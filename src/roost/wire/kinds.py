@@ -91,10 +91,10 @@ UNNUMBERED_TAGS: Final[dict[type[Parcel], int]] = {
 # Fields at the end that came later than the kind itself, so many each time: left out, the last to come first,
 # where they have nothing to say.
 LATER: Final[dict[type[Struct], tuple[int, ...]]] = {
-    Attach: (2, 1),
-    Attached: (2, 1),
+    Attach: (2, 1, 2),
+    Attached: (2, 1, 3),
     AttachRefused: (1,),
-    LinkHello: (9, 1),
+    LinkHello: (9, 1, 3),
     Marker: (1,),
     MarkerEcho: (1, 1),
     DrainEcho: (1,),

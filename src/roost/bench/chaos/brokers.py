@@ -14,11 +14,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
 from roost.bench.chaos.wires import HOST, Wire
 from roost.errors import UserError
+from roost.runtime import pair_file
 from roost.runtime.broker_process import BrokerProcess, write_settings
 from roost.runtime.federation import free_ports
 
@@ -150,6 +152,104 @@ class ChaosBroker:
             old.unlink()
 
 
+class PairedBroker(ChaosBroker):
+    """One that has a standby: what is done to it is done to whichever of the two is the broker."""
+
+    def __init__(
+        self, name: str, folder: Path, logs: Path, ports: tuple[int, int, int], door: Wire
+    ) -> None:
+        super().__init__(name, folder, logs, ports[0], door)
+        self._ports = ports  # of the two, and where they meet
+        self._configs = [folder / f"{name}.{place}.toml" for place in (0, 1)]
+        self._nodes: list[BrokerProcess | None] = [None, None]
+
+    @property
+    def has_died(self) -> bool:
+        return any(process is not None and not process.alive for process in self._nodes)
+
+    def prepare(self, neighbours: dict[str, str], keepalive_s: float, *, small_disk: bool) -> None:
+        del small_disk
+        super().prepare(neighbours, keepalive_s, small_disk=False)
+        tables = tomllib.loads(self._config.read_text("utf-8"))
+        for place, config in enumerate(self._configs):
+            tables["broker"] |= {
+                "port": self._ports[place],
+                "data": str(self._folder_of(place)),
+                # Both are behind the same door, which leads to whichever answers.
+                "advertised": f"{HOST}:{self.door.port}",
+            }
+            role = ("primary", "standby")[place]
+            tables["standby"] = {"role": role, "address": f"{HOST}:{self._ports[2]}"}
+            write_settings(config, tables)
+
+    def _folder_of(self, place: int) -> Path:
+        return self.data / str(place)
+
+    async def start(self) -> None:
+        for place, process in enumerate(self._nodes):
+            if process is None:
+                log = self.log.with_suffix(f".{place}.log")
+                self._nodes[place] = BrokerProcess(self._configs[place], log)
+        deadline = asyncio.get_running_loop().time() + START_S
+        while not await self._answers():
+            if self.has_died or asyncio.get_running_loop().time() > deadline:
+                raise UserError(f"{self.name} does not start: {' / '.join(self.last_said())}")
+            await asyncio.sleep(0.02)
+
+    def last_said(self) -> list[str]:
+        logs = [self.log.with_suffix(f".{place}.log") for place in (0, 1)]
+        return [
+            line
+            for log in logs
+            if log.exists()
+            for line in log.read_text("utf-8", "replace").splitlines()[-5:]
+        ]
+
+    async def _answers(self) -> bool:
+        for port in self._ports[:2]:
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection(HOST, port)
+                writer.close()
+                return True
+        return False
+
+    def _leader(self) -> int:
+        """Which of the two is the broker, or was last, as far as they know."""
+        known = [pair_file.seen(self._folder_of(place)) for place in (0, 1)]
+        epochs = [-1 if k is None or k.membership is None else k.membership.epoch for k in known]
+        last = known[epochs.index(max(epochs))]
+        if last is None or last.membership is None:
+            return 0
+        return next(
+            (n for n, k in enumerate(known) if k is not None and k.node == last.membership.leader),
+            0,
+        )
+
+    def kill(self) -> None:
+        place = self._leader()
+        process = self._nodes[place]
+        if process is not None:
+            process.kill()
+            self._nodes[place] = None
+
+    def stop(self) -> None:
+        process = self._nodes[self._leader()]
+        if process is not None:
+            process.signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        for process in self._nodes:
+            if process is not None:
+                process.signal(signal.SIGCONT)
+
+    def end(self) -> None:
+        self.go_on()
+        for process in self._nodes:
+            if process is not None and process.alive:
+                process.stop()
+        shutil.rmtree(self.data, ignore_errors=True)
+
+
 async def _roost(*arguments: str) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -184,7 +284,10 @@ class Tree:
 
     def given_up(self) -> int:
         """How often a broker said that it keeps no longer what nobody has asked for."""
-        logs = (broker.log.read_text("utf-8", "replace") for broker in self.brokers.values())
+        files = [
+            path for b in self.brokers.values() for path in b.log.parent.glob(f"{b.name}.*log")
+        ]
+        logs = (path.read_text("utf-8", "replace") for path in files)
         return sum(log.count("neighbour given up") for log in logs)
 
     async def end(self) -> None:
@@ -208,21 +311,29 @@ def tree(
     links: Sequence[tuple[str, str]],
     keepalive_s: float,
     logs: Path,
+    *,
+    standbys: bool = False,
 ) -> Tree:
-    """The second of each link dials the first."""
-    free = iter(free_ports(2 * len(names) + len(links)))
+    """The second of each link dials the first. With standbys, each is a pair."""
+    free = iter(free_ports((4 if standbys else 2) * len(names) + len(links)))
     ports = {name: next(free) for name in names}
+    seconds = {name: (next(free), next(free)) for name in names} if standbys else {}
+    behind = {name: (port, *seconds.get(name, ())[:1]) for name, port in ports.items()}
     neighbours: dict[str, dict[str, str]] = {name: {} for name in names}
     wires = []
     for called, dials in links:
-        wire = Wire(link_name(called, dials), next(free), ports[called])
+        wire = Wire(link_name(called, dials), next(free), *behind[called])
         neighbours[called][dials] = ""
         neighbours[dials][called] = f"{HOST}:{wire.port}"
         wires.append(wire)
-    brokers = [
-        ChaosBroker(name, folder, logs, port, Wire(door_name(name), next(free), port))
-        for name, port in ports.items()
-    ]
+    brokers = []
+    for name, port in ports.items():
+        door = Wire(door_name(name), next(free), *behind[name])
+        brokers.append(
+            PairedBroker(name, folder, logs, (port, *seconds[name]), door)
+            if standbys
+            else ChaosBroker(name, folder, logs, port, door)
+        )
     small_disk = os.geteuid() == 0
     for broker in brokers:
         broker.prepare(neighbours[broker.name], keepalive_s, small_disk=small_disk)

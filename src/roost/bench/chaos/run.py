@@ -81,11 +81,14 @@ async def run(
     duration_s: float | None = None,
     events_per_s: float = EVENTS_PER_S,
     logs: Path | None = None,
+    standbys: bool = False,
     say: Say = lambda *_: None,
 ) -> Verdict:
     """Play all of it; at least so many events are acknowledged, unless that takes longer than said."""
     with tempfile.TemporaryDirectory(prefix="roost-chaos-") as folder:
-        there = tree(Path(folder), brokers, links, keepalive_s, logs or Path(folder))
+        there = tree(
+            Path(folder), brokers, links, keepalive_s, logs or Path(folder), standbys=standbys
+        )
         oracle = Oracle(paths_of(brokers, links))
         crowd = Crowd(there, oracle, events_per_s, keepalive_s)
         rounds = rounds_of(

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import socket
 import struct
+from collections import deque
 from typing import Literal, TypeAlias
 
 HOST = "127.0.0.1"
@@ -23,13 +24,13 @@ WAYS: tuple[Way, ...] = ("up", "down")
 
 
 class Wire:
-    """Listens on `port`, and passes on to another one."""
+    """Listens on `port`, and passes on to another one; of several, to the next in turn that answers."""
 
-    def __init__(self, name: str, port: int, port_behind: int) -> None:
+    def __init__(self, name: str, port: int, *ports_behind: int) -> None:
         self.name = name
         self.port = port
         self.delay_s = 0.0
-        self._port_behind = port_behind
+        self._ports_behind = deque(ports_behind)
         self._gates = {way: asyncio.Event() for way in WAYS}
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -67,15 +68,22 @@ class Wire:
         self._writers.add(writer)
         for gate in self._gates.values():
             await gate.wait()  # to be connected takes a word each way
-        try:
-            behind, to_behind = await asyncio.open_connection(HOST, self._port_behind)
-        except OSError:
+        found = await self._behind()
+        if found is None:
             self._writers.discard(writer)
             writer.close()
             return
+        behind, to_behind = found
         self._writers.add(to_behind)
         self._spawn("up", reader, to_behind)
         self._spawn("down", behind, writer)
+
+    async def _behind(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        for _ in self._ports_behind:
+            self._ports_behind.rotate(-1)
+            with contextlib.suppress(OSError):
+                return await asyncio.open_connection(HOST, self._ports_behind[-1])
+        return None
 
     def _spawn(self, way: Way, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         task = asyncio.get_running_loop().create_task(self._pass(way, source, sink))

@@ -73,6 +73,7 @@ FuzzProfileName = Literal[
     "overlay",
     "balancing",
     "clusters",
+    "standbys",
     "partition",
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
