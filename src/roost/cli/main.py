@@ -34,6 +34,7 @@ from roost.cli import (
     match,
     optimise,
     pipeline,
+    plan,
     publish,
     serve,
     sessions,
@@ -82,6 +83,7 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     experiment.register,
     pipeline.register,
     lake.register,
+    plan.register,
 )
 
 # Those of which nothing works with less; what others lack is known when they come to it.

@@ -35,6 +35,7 @@ Exit codes: 0 every promise was kept, 1 some were not, 2 bad input.
 Examples:
   roost sim run local.workload
   roost sim run local.workload --until 600 --trace traces
+  roost sim run local.workload --trace traces --content
   roost sim run local.workload --faults network --seed 7 --json
   roost sim run local.workload --until 60 --story P1:17 --story S3
   roost sim run local.workload --animate local.html
@@ -112,6 +113,9 @@ def run(
         Path | None,
         typer.Option(metavar="DIR", file_okay=False, help="Write the tables of the trace there."),
     ] = None,
+    content: Annotated[
+        bool, typer.Option("--content", help="Trace the events themselves, too.")
+    ] = False,
     faults: Annotated[
         ProfileName, typer.Option(help="Add faults: of the network, crashes, or all kinds.")
     ] = "none",
@@ -136,8 +140,18 @@ def run(
     orders = tuple(
         parse_order(name, order.split()) for name, order in modules_of(module or []).items()
     )
+    if content and trace is None:
+        raise UserError("--content is for a trace; expected --trace DIR with it")
     plan = Plan(
-        file, seed, until, trace, faults, rest=not no_rest, stories=bool(story), modules=orders
+        file,
+        seed,
+        until,
+        trace,
+        faults,
+        rest=not no_rest,
+        stories=bool(story),
+        modules=orders,
+        content=content,
     )
     result = carry_out(plan) if animate is None else animated(plan, animate)
     if json_:

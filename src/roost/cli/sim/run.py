@@ -25,14 +25,15 @@ from roost.errors import UserError
 from roost.simulation.faults import with_faults
 from roost.simulation.host import Host
 from roost.simulation.run import Checks, check, end_of, run_workload, verdict
+from roost.simulation.statements import AddBroker
 from roost.simulation.summary import Summary, last_loads, summarise
 from roost.simulation.workload_file import Workload, read_workload
 from roost.simulation.world import World
 from roost.traces import About, TraceWriter, decision_row, read_table
 from roost.traces.rows import DecisionRow
 
-# A time, and the links that there were from then on.
-Overlay = tuple[float, tuple[tuple[str, str], ...]]
+# A time, and the links that there were from then on, with their latencies in ms.
+Overlay = tuple[float, tuple[tuple[str, str, float], ...]]
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Plan:
     rest: bool
     stories: bool
     modules: tuple[ModuleOrder, ...] = ()  # besides those that the file names
+    content: bool = False  # whether the trace has the events themselves
 
     @property
     def run(self) -> str:
@@ -102,7 +104,7 @@ class WatchedWorld(World):
         super().decided(host, record)
 
     def sampled(self, host: Host, load: LoadIndices) -> None:
-        links = tuple(self.overlay.links())
+        links = tuple((a, b, self.overlay.latency_s(a, b) * 1e3) for a, b in self.overlay.links())
         if not self.overlays or self.overlays[-1][1] != links:
             self.overlays.append((self.clock.now, links))
         super().sampled(host, load)
@@ -130,6 +132,8 @@ def carry_out(plan: Plan) -> Result:
         began = time.perf_counter()
         checks, loads, reasons = judged(world, workload, until, plan)
         wall_s = time.perf_counter() - began
+        if trace is not None:
+            trace.note(overlays=world.overlays)
     tables = trace.paths if trace is not None else {}
     summary = summarise(
         world,
@@ -164,7 +168,8 @@ def animated(plan: Plan, page: Path) -> Result:
             tables = {name: read_table(path) for name, path in result.tables.items()}
             moves = [Move(row.time, told(row)) for row in changes_of(result)]
             until_s = result.summary.virtual_s
-            replay = replay_of(tables, result.run, until_s, result.overlays, moves)
+            overlays = [(at, tuple((a, b) for a, b, _ in links)) for at, links in result.overlays]
+            replay = replay_of(tables, result.run, until_s, overlays, moves)
             file.write(replay_page(replay).encode())
     return result if plan.trace is not None else replace(result, tables={})
 
@@ -191,7 +196,7 @@ def traced(plan: Plan, workload: Workload, until: float) -> Iterator[TraceWriter
         yield None
     else:
         about = About("simulated", plan.seed, config_of(plan, workload, until))
-        with TraceWriter(plan.trace, plan.run, about=about) as trace:
+        with TraceWriter(plan.trace, plan.run, about=about, content=plan.content) as trace:
             yield trace
 
 
@@ -206,6 +211,11 @@ def config_of(plan: Plan, workload: Workload, until: float) -> dict[str, Any]:
         "faults": plan.faults,
         "rest": plan.rest,
         "settings": msgspec.to_builtins(workload.settings),
+        "brokers": {
+            statement.broker: (statement.cpu_mhz, statement.memory_mb, statement.bandwidth_mbps)
+            for statement in workload.statements
+            if isinstance(statement, AddBroker)
+        },
     }
 
 
