@@ -15,6 +15,7 @@ import typer
 
 import roost
 from roost.cli import (
+    apply,
     backup,
     bench,
     broker,
@@ -84,6 +85,7 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     pipeline.register,
     lake.register,
     plan.register,
+    apply.register,
 )
 
 # Those of which nothing works with less; what others lack is known when they come to it.

@@ -17,8 +17,8 @@ from roost.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from roost.pipeline.plans.model import Effect, Weights
-    from roost.pipeline.plans.plan import Plan
+    from roost.pipeline.plans.effect import Effect, Weights
+    from roost.pipeline.plans.plan import Limits, Plan
     from roost.pipeline.plans.proposing import Rules
     from roost.pipeline.plans.recorded import Recorded
 
@@ -143,7 +143,7 @@ def plan(
 
 def weights_of(text: str) -> Weights:
     """Weights that add up to 1, from `load=70,delay=30`."""
-    from roost.pipeline.plans.model import Weights
+    from roost.pipeline.plans.effect import Weights
 
     found: dict[str, float] = {}
     for part in text.split(","):
@@ -165,7 +165,7 @@ def weights_of(text: str) -> Weights:
 
 def pairs_of(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Links, from `A-B`; where names have a `-` themselves, from `A - B`."""
-    from roost.pipeline.plans.recorded import in_order
+    from roost.pipeline.plans.placement import in_order
 
     found = []
     for text in texts:
@@ -191,14 +191,12 @@ def optimisers_of(text: str | None) -> tuple[str, ...]:
     return names
 
 
-def rules_of(weights: Weights, limits: object) -> Rules:
+def rules_of(weights: Weights, limits: Limits) -> Rules:
     """What proposals have to keep to. GRAPE's goal is the heavier of its two metrics."""
     from roost.optimising.goal import Goal
     from roost.overlay.rewiring.limits import Limits as LinkLimits
-    from roost.pipeline.plans.plan import Limits
     from roost.pipeline.plans.proposing import Rules
 
-    assert isinstance(limits, Limits)
     both = weights.load + weights.delay
     share = 100 * max(weights.load, weights.delay) / both if both else 100.0
     goal = Goal("delay" if weights.delay > weights.load else "load", share)
@@ -210,11 +208,8 @@ def rules_of(weights: Weights, limits: object) -> Rules:
     )
 
 
-def check_limits(recorded: Recorded, limits: object) -> None:
+def check_limits(recorded: Recorded, limits: Limits) -> None:
     """What is limited has to be there: else it is misspelt, and would not be."""
-    from roost.pipeline.plans.plan import Limits
-
-    assert isinstance(limits, Limits)
     there = recorded.placement
     for name in limits.excluded:
         if name not in there.brokers:

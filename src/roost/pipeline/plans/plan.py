@@ -16,8 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from roost.errors import UserError
-from roost.pipeline.plans.model import Effect, Weights
-from roost.pipeline.plans.recorded import Placement
+from roost.pipeline.plans.effect import Effect, Weights
+from roost.pipeline.plans.placement import Placement
 
 VERSION = 1
 FORMAT = "roost plan"

@@ -25,10 +25,12 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from roost.pipeline.plans.model import Effect, Model, Weights, model_of
+from roost.pipeline.plans.effect import Effect, Weights
+from roost.pipeline.plans.model import Model, model_of
+from roost.pipeline.plans.placement import Placement, placement_of
 from roost.pipeline.plans.plan import Alone, Conflict, Decision, Limits, Plan, Step, Wish
 from roost.pipeline.plans.proposing import LOAD, OPTIMISERS, PROPOSE, Proposal, Rules
-from roost.pipeline.plans.recorded import Placement, Recorded, placement_of
+from roost.pipeline.plans.recorded import Recorded
 
 ROUNDS_MAX = 100
 # Of the weighted sum: less is nothing.

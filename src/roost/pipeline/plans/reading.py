@@ -17,14 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roost.errors import UserError
 from roost.pipeline.lake import Lake
-from roost.pipeline.plans.recorded import (
-    BrokerLoad,
-    Recorded,
-    Words,
-    in_order,
-    placement_of,
-    traffic_of,
-)
+from roost.pipeline.plans.placement import in_order, placement_of
+from roost.pipeline.plans.recorded import BrokerLoad, Recorded, Words, traffic_of
 from roost.pipeline.profiles import audiences, hop_times
 from roost.traces import read_table
 

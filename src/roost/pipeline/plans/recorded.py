@@ -7,16 +7,15 @@ them. A run of millions of publications has few.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from roost.optimising.bitvector import WORD_BITS
+from roost.pipeline.plans.placement import Placement
 
 
 class Kind(NamedTuple):
@@ -55,22 +54,6 @@ class BrokerLoad(Struct, frozen=True, kw_only=True):
     cpu_utilisation: float = 0.0
 
 
-class Placement(Struct, frozen=True):
-    """Who is where."""
-
-    links: tuple[
-        tuple[str, str], ...
-    ]  # each in the order of its two names, and all of them in order
-    clients: Mapping[str, str]  # client -> broker
-    brokers: tuple[str, ...]
-
-    def digest(self, clients: Iterable[str]) -> str:
-        """Of the overlay and of where these clients are: what a plan for them depends on."""
-        where = {client: self.clients.get(client, "") for client in sorted(set(clients))}
-        known = [list(self.brokers), [list(link) for link in self.links], where]
-        return sha256(msgspec.json.encode(known, order="deterministic")).hexdigest()
-
-
 class Recorded(Struct, frozen=True, kw_only=True):
     """A part of a run."""
 
@@ -86,22 +69,6 @@ class Recorded(Struct, frozen=True, kw_only=True):
     # Whether what a publication takes to be matched is in proportion to the subscriptions, as in the thesis.
     matching_grows: bool = False
     left_out: tuple[str, ...] = ()  # what could not be used, in words
-
-
-def in_order(a: str, b: str) -> tuple[str, str]:
-    """A link as placements have it."""
-    return (a, b) if a < b else (b, a)
-
-
-def placement_of(
-    brokers: Iterable[str], links: Iterable[tuple[str, str]], clients: Mapping[str, str]
-) -> Placement:
-    """In the order that makes equal placements equal."""
-    return Placement(
-        tuple(sorted({in_order(a, b) for a, b in links})),
-        dict(sorted(clients.items())),
-        tuple(sorted(brokers)),
-    )
 
 
 # --- kinds --------------------------------------------------------------------------------------------
