@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,10 +17,12 @@ from roost.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from roost.pipeline.lake import Lake
     from roost.pipeline.plans.effect import Effect, Weights
     from roost.pipeline.plans.plan import Limits, Plan
     from roost.pipeline.plans.proposing import Rules
     from roost.pipeline.plans.recorded import Recorded
+    from roost.pipeline.plans.scene import Scene
 
 EXAMPLES = """\b
 A plan says which clients and links had better be elsewhere, why, and what would come of it. It is made from
@@ -41,6 +43,7 @@ Examples:
   roost plan --from monday --goals load=70,delay=30 --moves 10 --json
   roost plan --from monday --exclude B3 --pin B0-B1 --keep billing
   roost plan --from monday --optimisers publishers,links --window 3600
+  roost plan --from monday --what-if --suppose 'lose B5' --suppose 'double the rate of P7'
 """
 WINDOW_S = 600.0
 DEGREE_MAX = 16
@@ -60,6 +63,15 @@ ALONE = (
     Column("busiest"),
     Column("sum"),
     Column("moves"),
+)
+REPLAYS = (
+    Column("what if", left=True, wraps_at=20),
+    Column("messages/s"),
+    Column("delay"),
+    Column("busiest"),
+    Column("delivered"),
+    Column("broken"),
+    Column("predicted", left=True, expendable=1),
 )
 CONFLICTS_SHOWN = 10
 
@@ -104,6 +116,18 @@ def plan(
         Path | None,
         typer.Option(metavar="FILE", dir_okay=False, help="Where to write the plan."),
     ] = None,
+    what_if: Annotated[
+        bool,
+        typer.Option("--what-if", help="Replay the run before and after, in the simulator."),
+    ] = False,
+    suppose: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WORDS",
+            help="Replay it with something different; `roost sim from-run --help` has what. May be repeated.",
+        ),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, metavar="J", help="Replays at a time.")] = 1,
     lake: LakeOption = DEFAULT,
     master: MasterOption = None,
     conf: ConfOption = None,
@@ -123,8 +147,10 @@ def plan(
     rules = rules_of(weights, limits)
     names = optimisers_of(optimisers)
     there = Lake(lake)
+    # What is wrong with it is better known before Spark begins.
+    scene = scene_for(there, run, suppose or ()) if what_if or suppose else None
     for table in ("deliveries", "loads", "links", "interests"):
-        there.files(table, run)  # or it says which there are, before Spark begins
+        there.files(table, run)
     with session_of(master, conf) as spark:
         recorded = read_run(spark, there, run, window)
     check_limits(recorded, limits)
@@ -132,10 +158,41 @@ def plan(
     if out is not None:
         with whole_file(out) as file:
             file.write(plan_bytes(made))
+    replays = replays_of(scene, made if what_if else None, suppose or (), jobs)
     if json_:
-        print_json(msgspec.to_builtins(made))
-    else:
-        show(wide(), made, out)
+        print_json({**msgspec.to_builtins(made), **({"replays": replays} if replays else {})})
+        return
+    console = wide()
+    show(console, made, out)
+    if replays:
+        console.print("\nReplayed in the simulator:")
+        console.print(fitted(REPLAYS, list(replay_rows(made, replays)), console.width))
+
+
+def scene_for(lake: Lake, run: str, supposed: Sequence[str]) -> Scene:
+    """The run as the simulator replays it; what-ifs that don't fit it are refused."""
+    from roost.pipeline.plans.replaying import read_scene
+    from roost.pipeline.plans.what_if import what_if
+
+    scene = read_scene(lake, run)
+    for words in supposed:
+        what_if(scene, words)
+    return scene
+
+
+def replays_of(
+    scene: Scene | None, made: Plan | None, supposed: Sequence[str], jobs: int
+) -> dict[str, dict[str, Any]]:
+    """What was measured in each replay, by its name."""
+    from tempfile import TemporaryDirectory
+
+    from roost.pipeline.plans.replaying import replayed, variants
+
+    if scene is None:
+        return {}
+    with TemporaryDirectory(prefix="roost-what-if-") as folder:
+        found = replayed(variants(scene, made, supposed), Path(folder), jobs)
+    return {name: dict(row) for name, row in found.items()}
 
 
 # --- options ------------------------------------------------------------------------------------------
@@ -322,4 +379,24 @@ def alone_rows(made: Plan) -> Iterator[Row]:
                 f"{each.cost:.3f}",
                 f"{each.steps:,}",
             )
+        )
+
+
+def replay_rows(made: Plan, replays: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
+    from roost.pipeline.plans.replaying import AS_IT_WAS, PLANNED
+
+    predicted = {AS_IT_WAS: made.before, PLANNED: made.after}
+    for name, row in replays.items():
+        said = predicted.get(name)
+        yield Row(
+            (
+                name,
+                f"{row['load_per_s']:,.2f}",
+                f"{1e3 * row['delay_s']:.3g} ms",
+                f"{100 * row['busiest']:.3g} % ({row['busiest_broker']})",
+                f"{row['delivered']:,}",
+                f"{row['violations']:,}",
+                f"{said.load_per_s:,.2f}/s, {delay_text(said)}" if said is not None else "",
+            ),
+            None if not row["violations"] else "red",
         )

@@ -7,7 +7,7 @@ messages, as long as clients want what they wanted. Times follow:
 - a link takes what it took, with the queue before it; one that is new, or carried nothing, what the others
   take at the median;
 - a broker takes what it took for a publication; where matching grows with the table (001 section 5.1), in
-  proportion to the subscriptions that it would have;
+  proportion to the subscriptions that it would have (`tables`);
 - a publication waits for others as it does in a queue of that utilisation r with service s: k s r / 2(1 - r),
   where k is by how much the wait that was measured differs from that. A broker that would be overloaded
   falls behind for as long as the run lasted.
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from itertools import pairwise
 from statistics import median
 from typing import TypeVar
@@ -28,6 +29,7 @@ import numpy as np
 from msgspec import Struct
 
 from roost.errors import UserError
+from roost.language import Subscription, covers, parse_subscription
 from roost.overlay.preorder import NotATreeError, preorder
 from roost.overlay.rewiring.demand import Demand
 from roost.overlay.rewiring.flows import Flows
@@ -64,19 +66,33 @@ class Rates(Struct, frozen=True):
 class Model:
     """A run with its clients and links somewhere, or somewhere else."""
 
-    def __init__(self, recorded: Recorded, placement: Placement, scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        recorded: Recorded,
+        placement: Placement,
+        scale: float = 1.0,
+        then: Model | None = None,  # of the placement as it was; None: this is it
+    ) -> None:
         self.recorded = recorded
         self.placement = placement
         self.scale = scale
+        self.then = self if then is None else then
         self.near: dict[str, list[str]] = {broker: [] for broker in placement.brokers}
         for a, b in placement.links:
             self.near[a].append(b)
             self.near[b].append(a)
         self._towards: dict[str, dict[str, str]] = {}
-        self._then = subscriptions_of(recorded, recorded.placement)
-        self._now = subscriptions_of(recorded, placement)
+        self._growths: dict[str, float] = {}
         self._transit_s = median(recorded.transit_s.values()) if recorded.transit_s else 0.0
         self.rates = self._flow()
+        if recorded.matching_grows:
+            self._tables = tables(self)
+            first = self._tables if then is None else then.tables
+            self._growths = {
+                broker: max(1, count) / first[broker]
+                for broker, count in self._tables.items()
+                if first.get(broker)
+            }
         self.utilisations = {b: self._utilisation(b) for b in placement.brokers}
 
     # --- the tree -----------------------------------------------------------------------------------
@@ -189,12 +205,13 @@ class Model:
     # --- loads and times ----------------------------------------------------------------------------
 
     def _growth(self, broker: str) -> float:
-        """By how much its table is larger than it was."""
-        load = self.recorded.brokers[broker]
-        if not self.recorded.matching_grows or not load.subscriptions:
-            return 1.0
-        more = self._now[broker] - self._then[broker]
-        return max(1.0, load.subscriptions + more) / load.subscriptions
+        """How many times as large its table is as it was."""
+        return self._growths.get(broker, 1.0)
+
+    @property
+    def tables(self) -> Mapping[str, int]:
+        """How many subscriptions each broker has, as far as that follows from what was delivered."""
+        return self._tables
 
     def matching_s(self, broker: str) -> float:
         """For a publication."""
@@ -260,7 +277,7 @@ def model_of(recorded: Recorded) -> Model:
     plain = Model(recorded, recorded.placement)
     found = plain.effect().delay_s
     if found > 0 and recorded.delay_s > 0:
-        return Model(recorded, recorded.placement, recorded.delay_s / found)
+        plain.scale = recorded.delay_s / found
     return plain
 
 
@@ -275,9 +292,61 @@ def _queue_s(service_s: float, utilisation: float) -> float:
     return service_s * utilisation / (2 * (1 - utilisation))
 
 
-def subscriptions_of(recorded: Recorded, placement: Placement) -> Counter[str]:
-    """How many the clients at each broker have."""
-    found: Counter[str] = Counter()
-    for client, broker in placement.clients.items():
+# --- tables ---------------------------------------------------------------------------------------------
+
+
+def tables(model: Model) -> dict[str, int]:
+    """The subscriptions that each broker has: those of its clients, and those that neighbours have told it.
+
+    A subscription is told along the way to each publisher that is heard by it, unless one that covers it is
+    told along the same link. Those that nothing was delivered for stay where they are.
+    """
+    recorded, where = model.recorded, model.placement.clients
+    found = dict.fromkeys(model.placement.brokers, 0)
+    for client, broker in where.items():
         found[broker] += len(recorded.wants.get(client, ()))
+    told: dict[tuple[str, str], set[str]] = {}
+    for publisher in recorded.publishers:
+        origin = model.origin(publisher)
+        if origin is None:
+            continue
+        towards = model.towards(origin)
+        heard = {
+            (where[client], text)
+            for kind in publisher.kinds
+            for client in kind.clients
+            if client in where
+            for text in recorded.wants.get(client, ())
+        }
+        for start, text in heard:
+            at = start
+            while at != origin and at in towards:
+                onto = towards[at]
+                told.setdefault((at, onto), set()).add(text)
+                at = onto
+    for (_, broker), texts in told.items():
+        found[broker] += len(_uncovered(frozenset(texts)))
     return found
+
+
+@lru_cache(maxsize=100_000)
+def _uncovered(texts: frozenset[str]) -> frozenset[str]:
+    """Those that no other covers; of equal ones the first."""
+    return frozenset(
+        text
+        for text in texts
+        if not any(
+            other != text and _covers(other, text) and (other < text or not _covers(text, other))
+            for other in texts
+        )
+    )
+
+
+@lru_cache(maxsize=1_000_000)
+def _covers(one: str, other: str) -> bool:
+    return covers(_parsed(one), _parsed(other))
+
+
+@lru_cache(maxsize=100_000)
+def _parsed(text: str) -> Subscription:
+    return parse_subscription(text)

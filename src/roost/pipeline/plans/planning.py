@@ -260,7 +260,7 @@ def _note(found: Outcome, rival: Scored, loser: Scored, why: str) -> None:
 
 
 def _applied(model: Model, proposals: Iterable[Proposal]) -> Model:
-    return Model(model.recorded, moved(model.placement, proposals), model.scale)
+    return Model(model.recorded, moved(model.placement, proposals), model.scale, model.then)
 
 
 def moved(placement: Placement, proposals: Iterable[Proposal]) -> Placement:

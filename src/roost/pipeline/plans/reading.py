@@ -16,6 +16,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roost.errors import UserError
+from roost.optimising.bitvector import WORD_BITS
 from roost.pipeline.lake import Lake
 from roost.pipeline.plans.placement import in_order, placement_of
 from roost.pipeline.plans.recorded import BrokerLoad, Recorded, Words, traffic_of
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 WINDOW_S = 600.0
 SIMULATED = "simulated"
+# Spark has 64 bits with a sign.
+WORD = (1 << WORD_BITS) - 1
 # Of its links a live broker has a row in each sample; one that has none in the last few is gone.
 SAMPLES_WITHOUT = 2.5
 
@@ -111,7 +114,9 @@ def recorded_of(tables: Tables) -> Recorded:
     if not times:
         raise UserError(f"{tables.run}: nothing was published; expected traffic, to plan from")
     seconds = max(last for _, last in times) - min(began for began, _ in times)
-    publications = sum(row["bits"].bit_count() for row in tables.audiences if row["published"])
+    publications = sum(
+        (row["bits"] & WORD).bit_count() for row in tables.audiences if row["published"]
+    )
     if seconds <= 0:
         raise UserError(
             f"{tables.run}: {publications} publications at one moment; expected some that take their time"
