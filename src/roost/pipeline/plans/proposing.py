@@ -409,7 +409,8 @@ def _report(model: Model, broker: str) -> LoadReport:
 def _spectrum(model: Model, rules: Rules, broker: str, other: str) -> Spectrum:
     """What PRESS would find here: all publications that come here are samples (001 section 4.1.1)."""
     movable = _movable(model, rules, broker)
-    groups = groups_of({c: dict.fromkeys(w) for c, w in movable.items()}, lambda _: True)
+    texts = {client: {text: text for text in wants} for client, wants in movable.items()}
+    groups = groups_of(texts, lambda _: True)
     got: dict[str, list[int]] = {client: [] for client in movable}  # positions of kinds
     counts: list[int] = []
     theirs, stays = [], []
