@@ -37,6 +37,7 @@ from roost.cli import (
     pipeline,
     plan,
     publish,
+    report,
     serve,
     sessions,
     sim,
@@ -86,6 +87,7 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     lake.register,
     plan.register,
     apply.register,
+    report.register,
 )
 
 # Those of which nothing works with less; what others lack is known when they come to it.

@@ -146,13 +146,19 @@ def replay_file(parameters: Parameters, seed: int) -> Row:
             world = World(workload.settings, workload.statements, seed=seed, trace=trace)
             run_workload(world, workload, end_of(workload))
             checks, _ = verdict(world, workload)
-        effect = measured({name: read_table(path) for name, path in trace.paths.items()})
+        tables = {name: read_table(path) for name, path in trace.paths.items()}
+    effect, decided = measured(tables), tables["decisions"]
+    moves = sum(
+        acted and kind in ("move", "rewire")
+        for acted, kind in zip(*(decided[n].to_pylist() for n in ("acted", "kind")), strict=True)
+    )
     return {
         "load_per_s": effect.load_per_s,
         "delay_s": effect.delay_s,
         "busiest": effect.busiest,
         "busiest_broker": effect.busiest_broker,
         "delivered": checks.delivered,
+        "moves": moves,
         "violations": checks.broken,
         "first_violation": checks.violations[0] if checks.violations else None,
     }

@@ -96,9 +96,9 @@ class Scene(Struct, frozen=True, kw_only=True):
     clients: Mapping[str, str]  # client -> broker
     interests: tuple[Interest, ...]
     events: tuple[Published, ...]
-    unsure: int = (
-        0  # events that were published when somebody's interest may just have come or gone
-    )
+    modules: tuple[str, ...] = ()  # optimisers that act, besides the one of the settings
+    # Events that were published when somebody's interest may just have come or gone.
+    unsure: int = 0
 
     @property
     def publishers(self) -> list[str]:
@@ -339,6 +339,7 @@ def statements_of(scene: Scene) -> tuple[list[st.Statement], dict[str, str]]:
     said: list[st.Statement] = [
         st.Set(at=0.0, key=key, value=value) for key, value in scene.settings.items()
     ]
+    said += [st.UseOptimiser(name, at=0.0) for name in scene.modules]
     for name, machine in scene.brokers.items():
         said.append(st.AddBroker(name, *machine, at=0.0))
     said += [st.AddLink(a, b, latency, at=0.0) for a, b, latency in scene.links]
