@@ -32,8 +32,8 @@ from roost.simulation.world import World
 from roost.traces import About, TraceWriter, decision_row, read_table
 from roost.traces.rows import DecisionRow
 
-# A time, and the links that there were from then on, with their latencies in ms.
-Overlay = tuple[float, tuple[tuple[str, str, float], ...]]
+# A time, and the links that there were from then on.
+Overlay = tuple[float, tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True)
@@ -98,15 +98,19 @@ class WatchedWorld(World):
 
     decisions: list[DecisionRow]
     overlays: list[Overlay]
+    # The same, with the latencies of links in ms.
+    measured_overlays: list[tuple[float, list[tuple[str, str, float]]]]
 
     def decided(self, host: Host, record: Record) -> None:
         self.decisions.append(decision_row(self.clock.now, host.name, record.decision))
         super().decided(host, record)
 
     def sampled(self, host: Host, load: LoadIndices) -> None:
-        links = tuple((a, b, self.overlay.latency_s(a, b) * 1e3) for a, b in self.overlay.links())
+        links = tuple(self.overlay.links())
         if not self.overlays or self.overlays[-1][1] != links:
             self.overlays.append((self.clock.now, links))
+            known = [(a, b, self.overlay.latency_s(a, b) * 1e3) for a, b in links]
+            self.measured_overlays.append((self.clock.now, known))
         super().sampled(host, load)
 
 
@@ -128,12 +132,12 @@ def carry_out(plan: Plan) -> Result:
         world = WatchedWorld(
             workload.settings, workload.statements, seed=plan.seed, trace=trace, storybook=storybook
         )
-        world.decisions, world.overlays = [], []
+        world.decisions, world.overlays, world.measured_overlays = [], [], []
         began = time.perf_counter()
         checks, loads, reasons = judged(world, workload, until, plan)
         wall_s = time.perf_counter() - began
         if trace is not None:
-            trace.note(overlays=world.overlays)
+            trace.note(overlays=world.measured_overlays)
     tables = trace.paths if trace is not None else {}
     summary = summarise(
         world,
@@ -168,8 +172,7 @@ def animated(plan: Plan, page: Path) -> Result:
             tables = {name: read_table(path) for name, path in result.tables.items()}
             moves = [Move(row.time, told(row)) for row in changes_of(result)]
             until_s = result.summary.virtual_s
-            overlays = [(at, tuple((a, b) for a, b, _ in links)) for at, links in result.overlays]
-            replay = replay_of(tables, result.run, until_s, overlays, moves)
+            replay = replay_of(tables, result.run, until_s, result.overlays, moves)
             file.write(replay_page(replay).encode())
     return result if plan.trace is not None else replace(result, tables={})
 
