@@ -14,14 +14,22 @@ from typing import Any
 
 import pytest
 
+import roost
+from roost.cli.plan import rules_of
 from roost.client.client import Client
+from roost.pipeline.lake import Lake
 from roost.pipeline.plans.brokers import Brokers
+from roost.pipeline.plans.effect import Weights
 from roost.pipeline.plans.journal import journal_path, read_journal
-from roost.pipeline.plans.plan import Plan, Step, plan_bytes
+from roost.pipeline.plans.plan import Limits, Plan, Step, plan_bytes
+from roost.pipeline.plans.planning import plan_of
+from roost.pipeline.plans.replaying import read_scene, workload_text
 from roost.runtime import federation
 from roost.runtime.admin_client import ask
 from roost.runtime.federation import Federation
+from tests.pipeline.plans.obvious import recorded_plainly
 from tests.pipeline.plans.small import plan_of_steps
+from tests.pipeline.plans.test_replaying import run_of
 from tests.runtime.test_rewiring import Crowd, closed, connected
 
 BROKERS = ("B0", "B1", "B2")
@@ -30,7 +38,8 @@ PATIENCE_S = 60.0
 
 
 @pytest.fixture
-def three(tmp_path: Path) -> Iterator[Federation]:
+def three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Federation]:
+    monkeypatch.chdir(tmp_path)  # where it is started, it may write traces
     yield federation.start(tmp_path / "state", BROKERS, LINKS, durable=True)
     federation.end(tmp_path / "state")
 
@@ -112,3 +121,52 @@ def test_apply_and_undo_under_load(three: Federation, tmp_path: Path) -> None:
     assert done.returncode == 2, done.stderr
     assert "has changed since plan" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_live_brokers_recorded_is_planned_from_and_replayed(
+    three: Federation, tmp_path: Path
+) -> None:
+    """A publisher at one end, its subscriber at the other: the plan brings them together."""
+    folder = tmp_path / "state" / "traces"
+    members = {member.name: member for member in three.members}
+    names: dict[str, str] = {}
+
+    def trace(on: bool) -> None:
+        order = {"on": on, "folder": str(folder), "run": "live", "content": True}
+        for member in three.members:
+            ask(member.admin_url, "/trace", order if on else {"on": False})
+
+    async def scenario() -> None:
+        publisher = await roost.connect(f"roost://{members['B0'].address}")
+        subscriber = await roost.connect(f"roost://{members['B2'].address}")
+        names.update({"B0": publisher.name, "B2": subscriber.name})
+        await publisher.advertise("n >= 0")
+        subscription = subscriber.subscribe("n >= 0")
+        await subscription.ready()
+        await asyncio.to_thread(trace, True)
+        for n in range(300):
+            await publisher.publish({"n": n, "word": "it's"})
+            await asyncio.sleep(0.005)
+        got = [await anext(subscription) for _ in range(300)]
+        assert [event["n"] for event in got] == list(range(300))
+        await asyncio.sleep(1.5)  # a sample more: what clients want is recorded with it
+        await asyncio.to_thread(trace, False)
+        await publisher.close()
+        await subscriber.close()
+
+    asyncio.run(scenario())
+    run = recorded_plainly(folder, "live")
+    assert run.placement.links == (("B0", "B1"), ("B1", "B2"))
+    assert run.placement.clients == {names["B0"]: "B0", names["B2"]: "B2"}
+    assert run.load_per_s == pytest.approx(2 * 300 / run.seconds)
+    limits = Limits(degree_max=16)
+    plan = plan_of(run, Weights(), rules_of(Weights(), limits), limits, ["publishers"])
+    assert [step.client for step in plan.steps] == [names["B0"]]
+    assert plan.after.load_per_s == 0.0
+    scene = read_scene(Lake(folder), "live")
+    assert [event.event.attributes["n"] for event in scene.events] == list(range(300))
+    again = tmp_path / "again"
+    again.mkdir()
+    replay = run_of(again, workload_text(scene))
+    assert replay.checks.clean, replay.checks.violations
+    assert replay.checks.delivered == 300

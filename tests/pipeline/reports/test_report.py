@@ -15,13 +15,15 @@ from roost.pipeline.plans.replaying import read_scene, workload_text
 from roost.pipeline.reports.optimisers import with_optimisers
 from roost.pipeline.reports.page import report_page
 from roost.pipeline.reports.series import Series, series_of
+from roost.relocation.collecting import NO_LOAD
 from roost.simulation.workload_file import parse_workload
 from roost.traces import About, TraceWriter
-from roost.traces.rows import DecisionRow, DeliveryRow, LinkRow, LoadRow
+from roost.traces.rows import DecisionRow, DeliveryRow, LinkRow, load_row
 from tests.cli.support import Roost, make_roost
 from tests.pipeline.plans.obvious import rows_of
 from tests.pipeline.plans.test_replaying import CHAIN, EVENTS, LIVELY, run_of
 
+IDLE = load_row(0.0, "", NO_LOAD)
 SMALL = CHAIN + EVENTS + LIVELY + "75.0 end\n"
 
 
@@ -92,16 +94,11 @@ def hour(folder: Path, brokers: int) -> Series:
         for period in range(360):
             for broker in names:
                 busy = [float(draws.random()) for _ in range(3)]
-                load = LoadRow(
-                    period * 10.0,
-                    broker,
-                    busy[0],
-                    1e-4,
-                    busy[1],
-                    *([1.0] * 3),
-                    *([0] * 2),
-                    *([0.0] * 5),
-                    5,
+                load = IDLE._replace(
+                    time=period * 10.0,
+                    broker=broker,
+                    input_utilisation=busy[0],
+                    output_utilisation=busy[1],
                 )
                 trace.add("loads", load)
             for a, b, _ in links:
