@@ -404,8 +404,7 @@ def test_a_monitor_sees_and_changes_nothing(secured: SecurityTable) -> None:
             assert (await started.get(path, **me)).status == 200, path
         assert "warnings" in (await started.get("/health", **me)).json
         changes = ("/sessions/end", "/trace", "/redirect", "/links/add", "/module", "/ask")
-        changes += ("/decisions",)
-        for path in changes:
+        for path in (*changes, "/decisions"):
             answer = await started.post(path, b"", **me)
             assert (answer.status, answer.json) == (
                 403,
