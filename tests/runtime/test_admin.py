@@ -279,6 +279,22 @@ def test_a_client_is_asked_to_move() -> None:
     check(work, links=LinksTable(neighbours={"B1": "", "B2": "b2.example:7411"}))
 
 
+def test_the_record_of_what_somebody_outside_decided_is_kept() -> None:
+    async def work(started: Broker) -> None:
+        told = {"kind": "move", "subject": "c1", "choice": "B2", "cause": "plan 1 2"}
+        predicted = {"load_per_s": 2.5}
+        answer = await started.post("/decisions", {**told, "predicted": predicted})
+        assert answer.json == {"broker": "B0", "recorded": True}
+        (kept,) = (await started.get("/decisions")).json["decisions"]
+        assert {name: kept[name] for name in told} == told
+        assert kept["module"] == "plan"
+        assert kept["acted"] is True
+        assert kept["predicted"] == predicted
+        assert kept["evidence"] == {"asked_by": "an operator"}
+
+    check(work)
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "message"),
     [
@@ -303,6 +319,7 @@ def test_a_client_is_asked_to_move() -> None:
         ("/module", {"module": "x", "state": "off"}, 404, "no module 'x'; expected grape or pop"),
         ("/module", {"module": "grape", "state": "on"}, 400, "Invalid enum value 'on' - at `$.st"),
         ("/module", {"module": "grape"}, 400, "missing required field `state`; expected {"),
+        ("/decisions", {"kind": "move"}, 400, "missing required field `subject`; expected {"),
         ("/decisions?limit=1001", None, 400, "expected a whole number from 1 to 1,000"),
         ("/sessions?limit=0", None, 400, "limit is '0'; expected a whole number from 1 to 10,000"),
         ("/sessions?limit=%E0%A5%A8", None, 400, "expected a whole number"),
@@ -387,7 +404,7 @@ def test_a_monitor_sees_and_changes_nothing(secured: SecurityTable) -> None:
             assert (await started.get(path, **me)).status == 200, path
         assert "warnings" in (await started.get("/health", **me)).json
         changes = ("/sessions/end", "/trace", "/redirect", "/links/add", "/module", "/ask")
-        for path in changes:
+        for path in (*changes, "/decisions"):
             answer = await started.post(path, b"", **me)
             assert (answer.status, answer.json) == (
                 403,

@@ -147,6 +147,18 @@ Examples:
   roost bench pipeline --subscriptions 5000 --publications 20000 --no-growth --json
 """
 
+PROFILE_ROWS = 10_000_000
+PROFILE_EXAMPLES = """\b
+Profiles of recorded traffic (`roost pipeline profile`) on Spark: rows that each takes in a second, and how
+that grows. The traffic is made up, and written as brokers write it.
+
+\b
+Examples:
+  roost bench profile
+  roost bench profile --rows 1000000 --json
+  roost bench profile --rows 10000000 --rows 100000000 --memory 6g
+"""
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Write = Annotated[
     Path | None,
@@ -178,6 +190,7 @@ def register(app: typer.Typer) -> None:
     bench.command("standby", epilog=STANDBY_EXAMPLES)(run_standby)
     bench.command("topologies", epilog=TOPOLOGIES_EXAMPLES)(run_topologies)
     bench.command("pipeline", epilog=PIPELINE_EXAMPLES)(run_pipeline)
+    bench.command("profile", epilog=PROFILE_EXAMPLES)(run_profile)
     bench.command("relocation", epilog=RELOCATION_EXAMPLES)(run_relocation)
     bench.command("balancing", epilog=BALANCING_EXAMPLES)(run_balancing)
     bench.command("serve", epilog=SERVE_EXAMPLES)(run_serve)
@@ -522,6 +535,31 @@ def run_pipeline(
     with progress() as say:
         result = pipeline.run(sizes, seed, say, cores=cores, grow=growth)
     publish(result, pipeline.table(result), write, quiet=json_)
+    if json_:
+        print_json(result)
+
+
+def run_profile(
+    rows: Annotated[
+        list[int] | None,
+        typer.Option(min=1, metavar="N", help="Of `deliveries`; may be repeated. Else 10 million."),
+    ] = None,
+    cores: Annotated[int, typer.Option(min=1, help="Of this machine, for Spark.")] = 2,
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="Of Spark's JVM, such as 6g; else Spark's own.")
+    ] = "",
+    seed: Seed = SEED,
+    json_: Json = False,
+    write: Write = None,
+) -> None:
+    """Measure the profiles of recorded traffic on Spark."""
+    from roost.bench import profile
+    from roost.bench.timing import progress
+
+    check_writable(write)
+    with progress() as say:
+        result = profile.run(rows or [PROFILE_ROWS], seed, say, cores=cores, memory=memory)
+    publish(result, profile.table(result), write, quiet=json_)
     if json_:
         print_json(result)
 

@@ -15,6 +15,7 @@ import typer
 
 import roost
 from roost.cli import (
+    apply,
     backup,
     bench,
     broker,
@@ -34,8 +35,10 @@ from roost.cli import (
     match,
     optimise,
     pipeline,
+    plan,
     promote,
     publish,
+    report,
     serve,
     sessions,
     sim,
@@ -84,6 +87,9 @@ COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
     experiment.register,
     pipeline.register,
     lake.register,
+    plan.register,
+    apply.register,
+    report.register,
 )
 
 # Those of which nothing works with less; what others lack is known when they come to it.

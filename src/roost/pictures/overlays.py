@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from roost.overlay.layout import Point, layered, radial
@@ -49,6 +49,7 @@ LEGENDS: dict[Role | None, str] = {
     None: "broker",
 }
 LINE = "#8A8A8A"
+WIDEST = 14.0  # a link, where they are as wide as what they carry
 
 
 # --- SVG ------------------------------------------------------------------------------------------
@@ -72,8 +73,13 @@ class _Frame(NamedTuple):
     shift: Point  # of the tree
 
 
-def draw_svg(topology: Topology, title: str = "") -> str:
-    """An SVG document: ranks below the tree's centre, or rings around it when there are many."""
+def draw_svg(
+    topology: Topology, title: str = "", traffic: Mapping[frozenset[str], float] | None = None
+) -> str:
+    """An SVG document: ranks below the tree's centre, or rings around it when there are many.
+
+    With `traffic`, by the two ends of links, these are as wide as what they carry.
+    """
     check_tree(topology)
     tree = rooted(topology, centre(topology))
     style, points = _placed(topology, tree)
@@ -84,7 +90,7 @@ def draw_svg(topology: Topology, title: str = "") -> str:
     lines = [
         *_heading(title, facts, frame),
         f'<g transform="translate({coord(frame.shift.x)} {coord(frame.shift.y)})">',
-        *_links(tree, points),
+        *_links(tree, points, traffic or {}),
         *(_latency_tags(topology, tree, points) if style.latency_width else ()),
         *_brokers(topology, points, style),
         "</g>",
@@ -143,11 +149,21 @@ def _heading(title: str, facts: str, frame: _Frame) -> Iterator[str]:
     yield text(24 * unit, 52 * unit, facts, 12 * unit)
 
 
-def _links(tree: Rooted, points: dict[str, Point]) -> Iterator[str]:
+def _links(
+    tree: Rooted, points: dict[str, Point], traffic: Mapping[frozenset[str], float]
+) -> Iterator[str]:
+    most = max(traffic.values(), default=0.0)
     yield f'<g stroke="{LINE}" stroke-width="1.5">'
     for child, parent in tree.parent.items():
         (x1, y1), (x2, y2) = points[parent], points[child]
-        yield f'<line x1="{coord(x1)}" y1="{coord(y1)}" x2="{coord(x2)}" y2="{coord(y2)}"/>'
+        place = f'x1="{coord(x1)}" y1="{coord(y1)}" x2="{coord(x2)}" y2="{coord(y2)}"'
+        rate = traffic.get(frozenset((child, parent)), 0.0)
+        if most > 0:
+            wide = 1.0 + (WIDEST - 1.0) * rate / most
+            told = escaped(f"{parent} - {child}: {rate:,.1f} messages/s")
+            yield f'<line {place} stroke-width="{wide:.1f}"><title>{told}</title></line>'
+        else:
+            yield f"<line {place}/>"
     yield "</g>"
 
 

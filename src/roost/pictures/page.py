@@ -7,6 +7,23 @@ from html import escape
 
 from roost.pictures.charts import Chart, draw, number
 
+# Those who like it dark get it so, pictures too: what they are painted with stands in their attributes, which
+# a style overrules.
+DARK = """
+@media (prefers-color-scheme: dark) {
+  :root { color-scheme: dark; }
+  body { color: #ddd; background: #16181c; } p.lead, figcaption { color: #aaa; }
+  th, td { border-bottom-color: #3a3f47; } th { border-bottom-color: #777; } svg { border-color: #3a3f47; }
+  td.yes { color: #4cd0a0; } td.no { color: #ff8a95; } tr.no { background: #3a1d22; }
+  svg > rect[fill="#FFFFFF"] { fill: #1d2026; } svg text[fill="#222222"] { fill: #ddd; }
+  svg g[fill="#222222"] { fill: #ddd; } svg g > rect[fill="#FFFFFF"]:not([stroke]) { fill: #1d2026; }
+  svg [stroke="#222222"] { stroke: #bbb; } svg [stroke="#DDDDDD"] { stroke: #3a3f47; }
+  svg polyline[stroke="#000000"], svg line[stroke="#000000"] { stroke: #f0f0f0; }
+  svg circle[fill="#000000"], svg polygon[fill="#000000"] { fill: #f0f0f0; }
+  svg polyline[stroke="#0072B2"], svg line[stroke="#0072B2"] { stroke: #4aa8e0; }
+  svg circle[fill="#0072B2"], svg polygon[fill="#0072B2"] { fill: #4aa8e0; }
+}
+"""
 STYLE = """
 body { font: 15px/1.5 Helvetica, Arial, 'DejaVu Sans', sans-serif; color: #222; background: #fff;
        max-width: 1320px; margin: 24px auto; padding: 0 20px; }
@@ -23,13 +40,17 @@ details { font-size: 13px; margin-top: 4px; } li { margin-bottom: 4px; }
 """
 
 
+# Of a longer series nobody reads the figures.
+TABLE_MAX = 100
+
+
 def page(title: str, lead: str, parts: Iterable[str]) -> str:
     """The whole page; `parts` are what stands below its heading, as HTML."""
     lines = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>",
+        f"<title>{escape(title)}</title><style>{STYLE}{DARK}</style></head><body>",
         f"<h1>{escape(title)}</h1>",
         f'<p class="lead">{escape(lead)}</p>',
         *parts,
@@ -51,9 +72,11 @@ def _figure(chart: Chart) -> Iterator[str]:
     yield draw(chart)
     note = f" {escape(chart.note)}" if chart.note else ""
     yield f"<figcaption>{escape(chart.id)}.{note}</figcaption>"
-    yield "<details><summary>figures</summary>"
-    yield from _table(chart)
-    yield "</details></figure>"
+    if max((len(line.points) for line in chart.series), default=0) <= TABLE_MAX:
+        yield "<details><summary>figures</summary>"
+        yield from _table(chart)
+        yield "</details>"
+    yield "</figure>"
 
 
 def _table(chart: Chart) -> Iterator[str]:

@@ -65,12 +65,13 @@ def choose_broker(
     goal: Goal,
     pings_s: Mapping[str, float] | None = None,
     utilisation_max: float = inf,
+    barred: Mapping[str, str] | None = None,
 ) -> Choice:
     """Where the publisher that is at `present` should be.
 
     `pings_s` are round trips between the publisher and brokers. None: it has not been asked, and they are
     taken for equal. A broker that it has no time for is no candidate: it may not be able to reach it. Nor is
-    one that would be busier than `utilisation_max`.
+    one that would be busier than `utilisation_max`, or that is `barred`, with its reason.
     """
     tree = tree_of(answers, present)
     by_name = {answer.broker: answer for answer in answers}
@@ -96,8 +97,13 @@ def choose_broker(
         delays + reaching,
         messages(tree, inside, outside).astype(np.float64) * trace.per_s,
         deliveries_per_s=delivered * trace.per_s,
-        excluded=full | unreachable,
+        excluded=full | unreachable | barred_places(tree.names, barred),
     )
+
+
+def barred_places(names: Sequence[str], barred: Mapping[str, str] | None) -> dict[int, str]:
+    """The positions of brokers that somebody has ruled out; the first is where the client is."""
+    return {i: barred[name] for i, name in enumerate(names) if i and barred and name in barred}
 
 
 def reaching_s(

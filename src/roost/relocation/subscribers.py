@@ -28,7 +28,7 @@ from roost.optimising.bitvector import counts, words_of
 from roost.optimising.goal import Goal
 from roost.optimising.room import UTILISATION_MAX, without_room
 from roost.relocation.choosing import Choice, choose
-from roost.relocation.grape import reaching_s
+from roost.relocation.grape import barred_places, reaching_s
 from roost.relocation.statistics import Answer, Trace
 from roost.relocation.tree import BadAnswersError, BrokerTree, Floats, tree_of
 
@@ -60,12 +60,13 @@ def choose_broker_for_group(
     goal: Goal,
     pings_s: Mapping[str, float] | None = None,
     utilisation_max: float = UTILISATION_MAX,
+    barred: Mapping[str, str] | None = None,
 ) -> Choice:
     """Where the group that is at `present` should be.
 
     There is one answer a broker, and they form one tree; what they say of deliveries is not used, as that
     differs by publisher. `pings_s` are average round trips between the group and brokers, as for
-    `grape.choose_broker`.
+    `grape.choose_broker`, and so are those that are `barred`.
     """
     tree = tree_of(answers, present)
     positions = {name: position for position, name in enumerate(tree.names)}
@@ -89,7 +90,7 @@ def choose_broker_for_group(
         delays + reaching,
         loads,
         deliveries_per_s=deliveries_per_s,
-        excluded=full | unreachable,
+        excluded=full | unreachable | barred_places(tree.names, barred),
     )
 
 

@@ -11,6 +11,8 @@
     POST /redirect      {"client": "c1", "broker": "b2.example:7411"}: asks a client to move; to an address,
                         or a neighbour that this broker dials, by its name
     GET  /decisions     what the optimisers have decided last, the newest last (?limit=100)
+    POST /decisions     {"kind": "move", "subject": "c1", "choice": "B2", ...}: the record of what
+                        somebody outside of brokers has decided, who carries out a plan
     POST /module        {"module": "grape", "state": "observing"}: off, observing or acting
     POST /promote       {"force": false}: at the standby of a broker, that it is to go on as that broker
     POST /ask           {"request": "drain", "arguments": {}, "module": ""}: what its optimisers, or the one
@@ -48,6 +50,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from roost.broker.commands import Decision, Record
 from roost.broker.events import ClientRedirected, SessionDismissed
 from roost.broker.module import ModuleState
 from roost.broker.names import Address
@@ -77,6 +80,8 @@ BODY_BYTES_MAX = 65_536
 LOGINS_WAITING_MAX = 8
 SESSIONS_A_PAGE, SESSIONS_A_PAGE_MAX = 100, 10_000
 DECISIONS_A_PAGE = 100
+# The module of decisions that were made outside of brokers.
+OPERATOR = "plan"
 # Whom its port is for, and what to say where that is taken.
 FOR_OPERATORS = ("operators", "a free port in [admin] port, or -1 for none")
 
@@ -114,6 +119,15 @@ class EndRequest(Struct, frozen=True, forbid_unknown_fields=True):
 class RedirectRequest(Struct, frozen=True, forbid_unknown_fields=True):
     client: Name
     broker: Name
+
+
+class DecisionRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    kind: Name
+    subject: Name
+    choice: Name
+    evidence: dict[str, Any] = {}
+    predicted: dict[str, float] = {}
+    cause: Annotated[str, Meta(max_length=255)] = ""
 
 
 def check_port(settings: AdminTable) -> None:
@@ -170,6 +184,7 @@ class Admin:
             Route("/redirect", self._for_operators(self._redirect), methods=["POST"]),
             Route("/links/{what}", self._for_operators(self._links), methods=["POST"]),
             Route("/decisions", self._for_operators(self._decisions), methods=["GET"]),
+            Route("/decisions", self._for_operators(self._decide), methods=["POST"]),
             Route("/module", self._for_operators(self._module), methods=["POST"]),
             self._promote_route(),
             Route("/ask", self._for_operators(self._ask), methods=["POST"]),
@@ -318,6 +333,22 @@ class Admin:
         last = islice(kept, max(0, len(kept) - limit), None)
         decisions = [decided_dict(decided) for decided in last]
         return _json({"broker": self._broker.name, "decisions": decisions})
+
+    async def _decide(self, request: Request) -> Response:
+        example = '{"kind": "move", "subject": "c1", "choice": "B2"}'
+        told = await _body(request, DecisionRequest, example)
+        decision = Decision(
+            OPERATOR,
+            told.kind,
+            told.subject,
+            told.choice,
+            acted=True,
+            evidence={**told.evidence, "asked_by": _who(request)},
+            predicted=told.predicted,
+            cause=told.cause,
+        )
+        self._broker.decided(Record(decision))
+        return _json({"broker": self._broker.name, "recorded": True})
 
     async def _module(self, request: Request) -> Response:
         wanted = await _body(request, ModuleRequest, '{"module": "grape", "state": "observing"}')

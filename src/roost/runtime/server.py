@@ -173,7 +173,7 @@ class BrokerServer:
             dial=self._dial,
             persist=self._persist,
             fetch=self._fetch,
-            record=self._decided,
+            record=self.decided,
             refused=self.refused,
             report=self.watch.report,
             answered=self.questions.answered,
@@ -242,7 +242,8 @@ class BrokerServer:
         shown = f"[{host}]" if ":" in host else host
         return Address(self.config.broker.advertised or f"{shown}:{self.port}")
 
-    def _decided(self, record: Record) -> None:
+    def decided(self, record: Record) -> None:
+        """An optimiser has decided, or somebody outside who carries out a plan."""
         self.recorder.decided(record)
         self.optimisers.decided(record)
         self.watch.decided(record)

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from msgspec.structs import replace
+
 from roost.errors import UserError
 from roost.traces.columns import Columns
 from roost.traces.run import UNKNOWN, About, about_row, check_run_name, part_path, write_row
@@ -41,6 +43,7 @@ class TraceWriter:
         # only count are an eighth quicker without.
         self.ways = ways
         self._rows_a_group = rows_a_group
+        self._part, self._about = part, about
         self._row = about_row(part, about)
         self._is_over = False
         tables = traced_tables(content=content)
@@ -62,6 +65,11 @@ class TraceWriter:
         """A row of that table (see `rows`), which is a tuple of its values in the order of the schema."""
         self.columns[table].add(row)
         self.flush_if_full(table)
+
+    def note(self, **known: Any) -> None:
+        """What has turned out meanwhile, for the row of `runs`."""
+        self._about = replace(self._about, config={**self._about.config, **known})
+        self._row = about_row(self._part, self._about)
 
     def flush_if_full(self, table: str) -> None:
         if len(self.columns[table]) >= self._rows_a_group:

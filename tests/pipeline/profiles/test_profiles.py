@@ -126,4 +126,13 @@ def test_a_profile_says_what_it_needs(spark: SparkSession) -> None:
 
 
 def test_profiles_go_by_their_names() -> None:
-    assert list(PROFILES) == ["vectors", "pop", "traffic", "loads", "delays", "hitters"]
+    assert list(PROFILES) == [
+        "vectors",
+        "pop",
+        "traffic",
+        "loads",
+        "delays",
+        "hitters",
+        "audiences",
+        "hops",
+    ]

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Profiles:
-  vectors   GRAPE's delivery vectors, 64 bits a row
-  pop       POP's averages over traced publications
-  traffic   messages a link
-  loads     load indices over time
-  delays    delays by hop
-  hitters   who publishes, receives and routes most
+  vectors     GRAPE's delivery vectors, 64 bits a row
+  pop         POP's averages over traced publications
+  traffic     messages a link
+  loads       load indices over time
+  delays      delays by hop
+  hitters     who publishes, receives and routes most
+  audiences   who got which publications, 64 bits a row
+  hops        what brokers and links add to the age of an event
 
 \b
 What was computed from a segment of a run is kept in the lake, and not computed again.

@@ -11,6 +11,7 @@ import typer
 
 from roost.cli.broker import ModuleOption, modules_of
 from roost.cli.console import people, print_json, say_many_seeds
+from roost.cli.lake import DEFAULT, LakeOption
 from roost.errors import UserError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ Exit codes: 0 every promise was kept, 1 some were not, 2 bad input.
 Examples:
   roost sim run local.workload
   roost sim run local.workload --until 600 --trace traces
+  roost sim run local.workload --trace traces --content
   roost sim run local.workload --faults network --seed 7 --json
   roost sim run local.workload --until 60 --story P1:17 --story S3
   roost sim run local.workload --animate local.html
@@ -47,6 +49,21 @@ Examples:
   roost sim generate
   roost sim generate local --seed 1 --out local.workload
   roost sim generate tree --set brokers=15 --set subscribers=500 > tree.workload
+"""
+FROM_RUN_EXAMPLES = """\b
+The run has to have its events (`roost trace on --content`, `roost sim run --trace DIR --content`). The file
+has its machines, its links, its clients where they were at the end, and its events at their times. Run
+without faults it delivers all that was delivered, in the order of each publisher.
+
+\b
+With --what-if something is different: `double the rate of P7`, `multiply the rate of everybody by 3`,
+`lose B5`, `add B9 to B2` (it takes half of B2's subscribers), `move S1 to B2`,
+`link B2 to B0 instead of B1`, `slow B3 by 4`; several are joined by `and`.
+
+\b
+Examples:
+  roost sim from-run monday --out recorded.workload
+  roost sim from-run monday --lake traces --what-if 'lose B5 and double the rate of P7' --out lost.workload
 """
 FUZZ_EXAMPLES = """\b
 Each seed is a small federation that lives through churn and faults, while every delivery
@@ -99,6 +116,7 @@ def register(app: typer.Typer) -> None:
     )
     sim.command("run", epilog=RUN_EXAMPLES)(run)
     sim.command("generate", epilog=GENERATE_EXAMPLES)(generate)
+    sim.command("from-run", epilog=FROM_RUN_EXAMPLES)(from_run)
     sim.command("fuzz", epilog=FUZZ_EXAMPLES)(fuzz)
     app.add_typer(sim, name="sim")
 
@@ -117,6 +135,9 @@ def run(
         Path | None,
         typer.Option(metavar="DIR", file_okay=False, help="Write the tables of the trace there."),
     ] = None,
+    content: Annotated[
+        bool, typer.Option("--content", help="Trace the events themselves, too.")
+    ] = False,
     faults: Annotated[
         ProfileName, typer.Option(help="Add faults: of the network, crashes, or all kinds.")
     ] = "none",
@@ -142,6 +163,8 @@ def run(
     orders = tuple(
         parse_order(name, order.split()) for name, order in modules_of(module or []).items()
     )
+    if content and trace is None:
+        raise UserError("--content is for a trace; expected --trace DIR with it")
     plan = Plan(
         file,
         seed,
@@ -152,6 +175,7 @@ def run(
         stories=bool(story),
         modules=orders,
         chunks=chunks,
+        content=content,
     )
     result = carry_out(plan) if animate is None else animated(plan, animate)
     if json_:
@@ -243,6 +267,42 @@ def list_generators() -> None:
         console.print(Padding(cited(generator.description), (0, 0, 0, 2), expand=False))
         parameters = "  ".join(map(str, generator.parameters.values()))
         console.print(Padding(parameters, (0, 0, 0, 2), style="dim", expand=False))
+
+
+# --- from-run ---------------------------------------------------------------------------------------
+
+
+def from_run(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Of the lake, with its events.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", dir_okay=False, help="Where to write; else standard output."),
+    ] = None,
+    suppose: Annotated[
+        str | None, typer.Option("--what-if", metavar="WORDS", help="What is different.")
+    ] = None,
+    lake: LakeOption = DEFAULT,
+) -> None:
+    """Write a recorded run as a workload file."""
+    from roost.cli.sinks import whole_file
+    from roost.pipeline.lake import Lake
+    from roost.pipeline.plans.replaying import read_scene, workload_text
+    from roost.pipeline.plans.what_if import what_if
+
+    scene = read_scene(Lake(lake), run)
+    remarks: tuple[str, ...] = ()
+    if suppose is not None:
+        scene, remarks = what_if(scene, suppose), (f"what if: {suppose}",)
+    text = workload_text(scene, *remarks)
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    with whole_file(out) as file:
+        file.write(text.encode())
+    typer.echo(
+        f"wrote {out}: {len(scene.brokers):,} brokers, {len(scene.clients):,} clients,"
+        f" {len(scene.events):,} events"
+    )
 
 
 # --- fuzz -------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from roost.errors import UserError
 from roost.simulation.faults import with_faults
 from roost.simulation.host import Host
 from roost.simulation.run import Checks, check, end_of, run_workload, verdict
+from roost.simulation.statements import AddBroker
 from roost.simulation.summary import Summary, last_loads, summarise
 from roost.simulation.workload_file import Workload, read_workload
 from roost.simulation.world import World
@@ -48,6 +49,7 @@ class Plan:
     stories: bool
     modules: tuple[ModuleOrder, ...] = ()  # besides those that the file names
     chunks: bool = False
+    content: bool = False  # whether the trace has the events themselves
 
     @property
     def run(self) -> str:
@@ -97,6 +99,8 @@ class WatchedWorld(World):
 
     decisions: list[DecisionRow]
     overlays: list[Overlay]
+    # The same, with the latencies of links in ms.
+    measured_overlays: list[tuple[float, list[tuple[str, str, float]]]]
 
     def decided(self, host: Host, record: Record) -> None:
         self.decisions.append(decision_row(self.clock.now, host.name, record.decision))
@@ -106,6 +110,8 @@ class WatchedWorld(World):
         links = tuple(self.overlay.links())
         if not self.overlays or self.overlays[-1][1] != links:
             self.overlays.append((self.clock.now, links))
+            known = [(a, b, self.overlay.latency_s(a, b) * 1e3) for a, b in links]
+            self.measured_overlays.append((self.clock.now, known))
         super().sampled(host, load)
 
 
@@ -132,10 +138,12 @@ def carry_out(plan: Plan) -> Result:
             storybook=storybook,
             chunks=plan.chunks,
         )
-        world.decisions, world.overlays = [], []
+        world.decisions, world.overlays, world.measured_overlays = [], [], []
         began = time.perf_counter()
         checks, loads, reasons = judged(world, workload, until, plan)
         wall_s = time.perf_counter() - began
+        if trace is not None:
+            trace.note(overlays=world.measured_overlays)
     tables = trace.paths if trace is not None else {}
     summary = summarise(
         world,
@@ -197,7 +205,7 @@ def traced(plan: Plan, workload: Workload, until: float) -> Iterator[TraceWriter
         yield None
     else:
         about = About("simulated", plan.seed, config_of(plan, workload, until))
-        with TraceWriter(plan.trace, plan.run, about=about) as trace:
+        with TraceWriter(plan.trace, plan.run, about=about, content=plan.content) as trace:
             yield trace
 
 
@@ -212,6 +220,11 @@ def config_of(plan: Plan, workload: Workload, until: float) -> dict[str, Any]:
         "faults": plan.faults,
         "rest": plan.rest,
         "settings": msgspec.to_builtins(workload.settings),
+        "brokers": {
+            statement.broker: (statement.cpu_mhz, statement.memory_mb, statement.bandwidth_mbps)
+            for statement in workload.statements
+            if isinstance(statement, AddBroker)
+        },
     }
 
 

@@ -6,12 +6,16 @@ traffic       messages a link
 loads-60      load indices over time (001 section 3.3.1)
 delays        delays by hop
 hitters       who publishes, receives and routes most
+audiences     who got which publications
+hops          what brokers and links add to the age of an event
 """
 
 from __future__ import annotations
 
+from roost.pipeline.profiles.audiences import audiences
 from roost.pipeline.profiles.delays import delays_by_hop
 from roost.pipeline.profiles.hitters import heavy_hitters
+from roost.pipeline.profiles.hops import hop_times
 from roost.pipeline.profiles.keeping import Kept, keep, kept
 from roost.pipeline.profiles.loads import loads_over_time
 from roost.pipeline.profiles.pop import pop_averages
@@ -23,9 +27,11 @@ __all__ = [
     "PROFILES",
     "Kept",
     "Profile",
+    "audiences",
     "delays_by_hop",
     "delivery_vectors",
     "heavy_hitters",
+    "hop_times",
     "keep",
     "kept",
     "link_traffic",
@@ -43,5 +49,7 @@ PROFILES = {
         loads_over_time(),
         delays_by_hop(),
         heavy_hitters(),
+        audiences(),
+        hop_times(),
     )
 }

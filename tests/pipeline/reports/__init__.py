@@ -1,0 +1,1 @@
+"""Pages on recorded runs."""
