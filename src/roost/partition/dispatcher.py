@@ -15,7 +15,7 @@ slow, cut off or gone.
 to fill and whom to ask: what makes an answer complete are promises.
 
 **Clients that move** to another dispatcher have what they published here arrive everywhere first, and what
-was on the way to them come: see `_hands_over`.
+was on the way to them come: see `departures`.
 
 **What is held** has a bound (`held_max`). At it, whoever publishes is read no further, and so not
 acknowledged, until half of it has gone.
@@ -54,9 +54,10 @@ from roost.errors import UserError
 from roost.partition import notes, roster
 from roost.partition.batch import Batch
 from roost.partition.candidates import Candidates
+from roost.partition.departures import Departures
 from roost.partition.forwarding import POLICIES
 from roost.partition.handover import JOINS, first_table
-from roost.partition.holding import HandingOver, Held, Holding
+from roost.partition.holding import Held, Holding
 from roost.partition.matcher import NAME
 from roost.partition.pulse import Pulse
 from roost.partition.roster import Answer, Roster
@@ -111,8 +112,9 @@ class Dispatcher(Station):
         self._settles: dict[
             tuple[str, str], int
         ] = {}  # (session, id) -> the number that it waits for
-        self._handing: dict[str, HandingOver] = {}  # by session
-        self._barriers: list[tuple[str, str, int]] = []  # (who asks, id, up to which event)
+        self.departures = Departures(
+            self.holding, self._others, self.links, self._say, self.keep, self._handed_over
+        )
         self._kept_back: dict[int, Message] = {}  # between `clear` and `begin`
         self._unasked: dict[Held, None] = {}  # to be asked about, until `handled`
         self._heard: dict[type, Callable[[Link, Any], None]] = {
@@ -135,8 +137,8 @@ class Dispatcher(Station):
                 lambda: self.steward.leave(link.name, self.sights.loads(), self._away())
             ),
             notes.Suspect: self._suspect,
-            notes.Barrier: self._barrier,
-            notes.Passed: self._passed,
+            notes.Barrier: self.departures.barrier,
+            notes.Passed: self.departures.passed,
         }
 
     # --- the beginning, and neighbours --------------------------------------------------------------
@@ -162,10 +164,10 @@ class Dispatcher(Station):
             elif key[0] == "settle":
                 self._settles[str(key[1]), str(key[2])] = self.shares.number
             elif key[0] == "handing":
-                self._handing[str(key[1])] = HandingOver(f"{self.shares.epoch}/{key[1]}", value)
+                self.departures.restore(str(key[1]), value)
         self.set_timer(PULL, self.settings.pull_s * self._random.random())
         self.set_timer(LOOK, LOOK_S)
-        if len(self.holding) or self._handing:
+        if len(self.holding) or len(self.departures):
             self._later()
 
     def greeted(self, link: Link) -> None:
@@ -173,9 +175,7 @@ class Dispatcher(Station):
             self._say(link, notes.Need(self._needs[self.identity.name]))
             self._say(link, notes.Tables(self.steward.table))
             self._say(link, notes.Known(*self.steward.table.stamp))
-            for handing in self._handing.values():
-                if handing.waits_for is not None:
-                    self._say(link, notes.Barrier(handing.id))
+            self.departures.greeted(link)
 
     def begun(self, link: Link) -> None:
         self.shares.forget(link.name)  # it says hello, and is told all
@@ -239,7 +239,10 @@ class Dispatcher(Station):
         self._ask_again()
 
     def session_messages(self) -> Listeners:
-        return {Settle: self._settle, HandOver: self._hands_over}
+        return {
+            Settle: self._settle,
+            HandOver: lambda session, message: self.departures.begin(session, message.cause),
+        }
 
     def _settle(self, session: Session, message: Settle) -> None:
         """In place is what all dispatchers know that matchers have to know."""
@@ -385,7 +388,7 @@ class Dispatcher(Station):
         self.pulse.answered(count, took_s)
         if self.node.pausing.stopped and len(self.holding) <= self.settings.held_max // 2:
             self.node.pausing.go_on()
-        self._pass_barriers()
+        self.departures.go_on()
 
     def _pass_on(
         self, publication: Publication, elsewhere: Sequence[tuple[str, tuple[str, ...]]]
@@ -474,53 +477,10 @@ class Dispatcher(Station):
 
     # --- clients that move ----------------------------------------------------------------------------
 
-    def _hands_over(self, session: Session, message: HandOver) -> None:
-        """It ends when all that it published has arrived, and all that is on the way to it now has come."""
-        if not session.leaving:
-            session.leaving = True
-            self._handing[session.name] = HandingOver(
-                f"{self.shares.epoch}/{session.name}", message.cause
-            )
-            self.keep("handing", session.name, value=message.cause)
-            self._pass_barriers()
-
-    def _pass_barriers(self) -> None:
-        """Those whose events have been let go are told so, behind them."""
-        left = []
-        for name, id_, number in self._barriers:
-            if not self.holding.has_passed(number):
-                left.append((name, id_, number))
-            elif name in self.links:
-                self._say(self.links[name], notes.Passed(id_))
-        self._barriers = left
-        for name, handing in list(self._handing.items()):
-            if handing.number is None:
-                handing.number = self.holding.newest
-            if handing.waits_for is None and self.holding.has_passed(handing.number):
-                handing.waits_for = dict.fromkeys(self._others)
-                for other in self._others:
-                    if other in self.links:
-                        self._say(self.links[other], notes.Barrier(handing.id))
-            if handing.waits_for is not None and not handing.waits_for:
-                self._handed_over(name, handing)
-
-    def _barrier(self, link: Link, barrier: notes.Barrier) -> None:
-        """It came behind all events from there; what is held here now is told of behind it."""
-        self._barriers.append((link.name, barrier.id, self.holding.newest))
-        self._pass_barriers()
-
-    def _passed(self, link: Link, passed: notes.Passed) -> None:
-        for handing in self._handing.values():
-            if handing.id == passed.id and handing.waits_for is not None:
-                handing.waits_for.pop(link.name, None)
-        self._pass_barriers()
-
-    def _handed_over(self, name: str, handing: HandingOver) -> None:
-        del self._handing[name]
-        self.keep("handing", name, value=None)
+    def _handed_over(self, name: str, cause: str) -> None:
         session = self.sessions.get(name)
         if session is not None and not session.ended:
-            self.node.hosted.mark_ending(session, handing.cause)
+            self.node.hosted.mark_ending(session, cause)
             self.node.hosted.say_ended(session, HANDED_OVER)
 
     # --- time ---------------------------------------------------------------------------------------
@@ -530,7 +490,7 @@ class Dispatcher(Station):
             self.shares.flush()
         elif name == RETRY:
             self._ask_again()
-            self._pass_barriers()
+            self.departures.go_on()
         elif name == PULL:
             self.set_timer(PULL, self.settings.pull_s)
             there = [n for n in self.steward.table.matchers() if self._is_there(n)]
@@ -587,6 +547,6 @@ class Dispatcher(Station):
         words = [f"{len(self.holding)} events are held"] if len(self.holding) else []
         if self._settles:
             words.append(f"{len(self._settles)} clients wait for their subscriptions")
-        if self._handing:
-            words.append(f"{len(self._handing)} clients are on their way to another dispatcher")
+        if len(self.departures):
+            words.append(f"{len(self.departures)} clients are on their way to another dispatcher")
         return words

@@ -152,15 +152,3 @@ class Holding:
         """Whether none up to that one is held any more."""
         oldest = next(iter(self._numbers), None)
         return oldest is None or oldest > number
-
-
-class HandingOver:
-    """A client that leaves for another dispatcher."""
-
-    __slots__ = ("cause", "id", "number", "waits_for")
-
-    def __init__(self, id_: str, cause: str) -> None:
-        self.id = id_
-        self.cause = cause
-        self.number: int | None = None  # the last event that was accepted by then
-        self.waits_for: dict[str, None] | None = None  # dispatchers; None: events are held here
