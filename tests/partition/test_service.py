@@ -174,3 +174,36 @@ def test_sizes_alone_leave_some_idle_while_others_are_behind() -> None:
     row = cell({**LOAD, "policy": "amount", "share": 0.9}, 1)
     assert not row["bears"]
     assert float(row["load_deviation"] or 0) > 0.14
+
+
+@pytest.mark.parametrize("dispatchers", [1, 2])
+def test_matchers_deliver_directly(dispatchers: int) -> None:
+    """II.B, the paper's way: nothing is lost or doubled while nobody crashes, and nobody waits for order."""
+    took_s = {}
+    for delivery in ("ordered", "direct"):
+        lines = service(
+            4,
+            dispatchers,
+            settings=["asking on", "ack_delay_s 0"],
+            dispatcher_words=f"delivery={delivery} policy=random",
+            matcher_words="message_s=0.15",
+        )
+        lines += crowd(2, until=20, dispatchers=dispatchers)
+        world, checks, _ = simulated(lines, 20.0)
+        assert checks.violations == ()
+        assert checks.delivered > 300
+        assert (world.oracle.overtaken > 0) == (delivery == "direct")
+        took_s[delivery] = world.delays.mean
+    assert took_s["direct"] < took_s["ordered"]
+
+
+def test_what_is_lost_with_a_matcher_that_delivers_directly_is_counted() -> None:
+    """The paper loses what its matchers were asked about; and nothing comes twice."""
+    lines = service(4, dispatcher_words="delivery=direct", matcher_words="message_s=0.1")
+    lines += [*crowd(4, until=30), "12.0 broker crash M2 keep"]
+    world, checks, _ = simulated(lines, 30.0)
+    given_up = sum(dispatcher_of(world, name).figures()["given_up"] for name in ("D0", "D1"))
+    assert 0 < given_up < 30
+    assert checks.doubled == 0
+    assert checks.lost > 0
+    assert all(len(dispatcher_of(world, name).holding) == 0 for name in ("D0", "D1"))

@@ -23,6 +23,7 @@ part of all subscriptions along every DIMENSION: an attribute, and where its val
 Examples:
   roost serve --matchers 4 --dispatchers 2 --dimension price:0:1000 --dimension volume:0:1e6
   roost serve --matchers 2 --dispatchers 1 --dimension x:0:1 --durable --state /tmp/service
+  roost serve --dimension x:0:1 --delivery direct
 """
 
 
@@ -52,6 +53,12 @@ def serve(
     policy: Annotated[
         str, typer.Option(help="Who is asked: drift, counting, adaptive, response, amount, random.")
     ] = "drift",
+    delivery: Annotated[
+        str,
+        typer.Option(
+            help="ordered; or direct: matchers deliver, nothing is promised of order or loss."
+        ),
+    ] = "ordered",
     durable: Annotated[
         bool, typer.Option("--durable", help="With stores: what is accepted survives a crash.")
     ] = False,
@@ -64,6 +71,7 @@ def serve(
 ) -> None:
     """Start dispatchers and matchers on this machine, and wait until all are linked."""
     from roost.errors import UserError
+    from roost.partition.direct import DELIVERIES
     from roost.partition.forwarding import POLICIES
     from roost.partition.naming import plan_service
     from roost.partition.settings import parse_dimensions
@@ -71,8 +79,13 @@ def serve(
 
     if policy not in POLICIES:
         raise UserError(f"--policy {policy}; expected one of {', '.join(POLICIES)}")
+    if delivery not in DELIVERIES:
+        raise UserError(f"--delivery {delivery}; expected one of {', '.join(DELIVERIES)}")
     plan = plan_service(
-        dispatchers, matchers, parse_dimensions(",".join(dimension)), f"policy={policy}"
+        dispatchers,
+        matchers,
+        parse_dimensions(",".join(dimension)),
+        f"policy={policy} delivery={delivery}",
     )
     if sys.stderr.isatty():
         print(f"starting {len(plan.names)} servers ...", file=sys.stderr)

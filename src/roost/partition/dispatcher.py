@@ -11,6 +11,9 @@ when every other dispatcher knows how much whoever matches for it has to have he
 each question: a matcher that has heard less does not answer. So nobody has to wait for matchers that are
 slow, cut off or gone.
 
+**Order** is what events are held for. With `delivery=direct` matchers deliver, as in the paper, and nobody
+waits for it: see `direct`.
+
 **The table** may be written by any dispatcher (see `handover`), and the last one holds. It only says whom
 to fill and whom to ask: what makes an answer complete are promises.
 
@@ -52,13 +55,15 @@ from roost.broker.server import Costs
 from roost.broker.station import Station
 from roost.errors import UserError
 from roost.partition import notes, roster
-from roost.partition.batch import Batch
+from roost.partition.batch import Batch, Written
 from roost.partition.candidates import Candidates
 from roost.partition.departures import Departures
+from roost.partition.direct import DELIVERIES, DIRECT, Arrivals, Envelope
 from roost.partition.forwarding import POLICIES
 from roost.partition.handover import JOINS, first_table
 from roost.partition.holding import Held, Holding
 from roost.partition.matcher import NAME
+from roost.partition.needs import Needs
 from roost.partition.pulse import Pulse
 from roost.partition.roster import Answer, Roster
 from roost.partition.segments import Option, SegmentTable, regions_of
@@ -92,6 +97,13 @@ class Dispatcher(Station):
             raise UserError(f"policy {settings.policy!r}; expected one of {', '.join(POLICIES)}")
         if settings.join not in JOINS:
             raise UserError(f"join {settings.join!r}; expected one of {', '.join(JOINS)}")
+        if settings.delivery not in DELIVERIES:
+            raise UserError(
+                f"delivery {settings.delivery!r}; expected one of {', '.join(DELIVERIES)}"
+            )
+        self._direct = settings.delivery == DIRECT
+        self._arrivals = Arrivals()
+        self._given_up = 0  # events whose matcher was lost: only if they are delivered directly
         self._dimensions = parse_dimensions(settings.dimensions)
         self.shares = Shares(self._dimensions, self._fill)
         super().__init__(config, modules, settings)
@@ -106,12 +118,7 @@ class Dispatcher(Station):
             settings.policy, self.sights, self._is_there, self._random.random
         )
         self.steward = Steward(me, self._others, self._adopted)
-        # Of each dispatcher, how much a matcher has to have heard of it.
-        self._needs: dict[str, notes.Mark] = {}
-        self._known: dict[str, notes.Mark] = {}  # what the others have of ours
-        self._settles: dict[
-            tuple[str, str], int
-        ] = {}  # (session, id) -> the number that it waits for
+        self.needs = Needs(me, self._others, self.links, self._say, self.keep, self._settled)
         self.departures = Departures(
             self.holding, self._others, self.links, self._say, self.keep, self._handed_over
         )
@@ -125,7 +132,7 @@ class Dispatcher(Station):
                 link.name, note.paces, note.busy, self.now
             ),
             notes.Need: self._need,
-            notes.Heard: self._is_heard,
+            notes.Heard: self.needs.heard,
             notes.Known: lambda link, note: self._steward(
                 lambda: self.steward.known(link.name, (note.version, note.writer))
             ),
@@ -146,7 +153,7 @@ class Dispatcher(Station):
     def restored(self, records: Mapping[StoreKey, Any]) -> None:
         roster.warm_up()
         self.shares.epoch = f"{self.identity.in_this_life}.{self.identity.life}"
-        self.holding.life = self.shares.epoch
+        self.holding.life = self._arrivals.life = self.shares.epoch
         self._random.seed(self.shares.epoch)
         table = records.get(("table",))
         self.steward.table = (
@@ -155,14 +162,14 @@ class Dispatcher(Station):
             else first_table(self._dimensions, self.settings.matcher_names, self.settings.stride)
         )
         self.candidates.adopt(self.steward.table)
-        self._needs[self.identity.name] = (self.shares.epoch, self.shares.number)
+        self.needs.begin(self.shares.epoch, self.shares.number)
         for key, value in records.items():
             if key[0] == "needs":
-                self._needs[str(key[1])] = (value[0], value[1])
+                self.needs.restore(str(key[1]), value)
             elif key[0] == "held":
                 self.holding.hold(value, None, self.now)
             elif key[0] == "settle":
-                self._settles[str(key[1]), str(key[2])] = self.shares.number
+                self.needs.restore_waiting(str(key[1]), str(key[2]), self.shares.number)
             elif key[0] == "handing":
                 self.departures.restore(str(key[1]), value)
         self.set_timer(PULL, self.settings.pull_s * self._random.random())
@@ -172,7 +179,7 @@ class Dispatcher(Station):
 
     def greeted(self, link: Link) -> None:
         if link.name in self._others:
-            self._say(link, notes.Need(self._needs[self.identity.name]))
+            self.needs.greeted(link)
             self._say(link, notes.Tables(self.steward.table))
             self._say(link, notes.Known(*self.steward.table.stamp))
             self.departures.greeted(link)
@@ -182,11 +189,23 @@ class Dispatcher(Station):
         self.greeted(link)
 
     def lost(self, link: Link) -> None:
-        self._unasked.update(dict.fromkeys(self.holding.given_up(link.name)))
+        if not self._direct:  # else it may have delivered, or does when it is back
+            self._give_up(link.name)
 
     def removed(self, link: Link, cause: str) -> None:  # noqa: ARG002
         self.shares.forget(link.name)
-        self.lost(link)
+        self._give_up(link.name)
+
+    def _give_up(self, matcher: str) -> None:
+        """It will not answer any more: somebody else is asked, unless it may have delivered."""
+        given_up = self.holding.given_up(matcher)
+        if self._direct:
+            self._given_up += len(given_up)
+            for held in given_up:
+                self.holding.let_go(held)
+            self._go_on_reading()
+        else:
+            self._unasked.update(dict.fromkeys(given_up))
 
     def clear(self, link: Link, cause: str) -> None:
         # Of all that waits for a neighbour only publications would stay, and what goes to dispatchers are
@@ -233,7 +252,7 @@ class Dispatcher(Station):
     def _hello(self, link: Link, hello: notes.Hello) -> None:
         share = self.shares.shares.get(link.name)
         if share is None or share.life != hello.life:
-            self._unasked.update(dict.fromkeys(self.holding.given_up(link.name)))
+            self._give_up(link.name)
             self.sights.forget(link.name)
             self.shares.begin(link.name, hello.life, regions_of(self.steward.table, link.name))
         self._ask_again()
@@ -245,47 +264,23 @@ class Dispatcher(Station):
         }
 
     def _settle(self, session: Session, message: Settle) -> None:
-        """In place is what all dispatchers know that matchers have to know."""
         self.shares.flush()
-        self._settles[session.name, message.id] = self.shares.number
-        self.keep("settle", session.name, message.id, value=True)
-        mark = self._needs[self.identity.name] = (self.shares.epoch, self.shares.number)
-        for name in self._others:
-            if name in self.links and not self._has(name, mark):
-                self._say(self.links[name], notes.Need(mark))
-        self._confirm()
+        self.needs.settle(session.name, message.id, self.shares.number)
+
+    def _settled(self, name: str, id_: str) -> None:
+        session = self.sessions.get(name)
+        if session is not None and not session.ended:
+            self.tell(session, Settled(id_))
 
     def _need(self, link: Link, need: notes.Need) -> None:
-        epoch, number = need.mark
-        self._needs[link.name] = (epoch, number)
-        self.keep("needs", link.name, value=(epoch, number))
-        self._say(link, notes.Heard(need.mark))
+        self.needs.need(link, need)
         self._ask_again()
-
-    def _is_heard(self, link: Link, heard: notes.Heard) -> None:
-        epoch, number = heard.mark
-        self._known[link.name] = (epoch, number)
-        self._confirm()
-
-    def _confirm(self) -> None:
-        """Whose subscriptions are in place now is told so."""
-        for (name, id_), number in list(self._settles.items()):
-            mark = (self.shares.epoch, number)
-            if all(self._has(other, mark) for other in self._others):
-                del self._settles[name, id_]
-                self.keep("settle", name, id_, value=None)
-                session = self.sessions.get(name)
-                if session is not None and not session.ended:
-                    self.tell(session, Settled(id_))
-
-    def _has(self, other: str, mark: notes.Mark) -> bool:
-        epoch, number = self._known.get(other, ("", -1))
-        return epoch == mark[0] and number >= mark[1]
 
     # --- events -------------------------------------------------------------------------------------
 
     def from_session(self, session: Session, publication: Publication) -> None:
-        self.keep("held", publication.publisher, publication.sequence, value=publication)
+        if not self._direct:
+            self.keep("held", publication.publisher, publication.sequence, value=publication)
         self._unasked[self.holding.hold(publication, session, self.now)] = None
         if len(self.holding) >= self.settings.held_max and session.connection is not None:
             self.pulse.is_full = True
@@ -305,7 +300,7 @@ class Dispatcher(Station):
 
     def _ask(self, some: Sequence[Held]) -> None:
         """Ask the best candidates that have not been asked; about what there is none for, later."""
-        if any(name not in self._needs for name in self._others):
+        if not self.needs.complete:
             self._later()  # nobody knows what has to be known
             return
         events = Batch.of([held.publication.event.attributes for held in some])
@@ -323,7 +318,7 @@ class Dispatcher(Station):
         count, parts = len(some), 1
         if count > notes.EVENTS_MAX:
             parts = -(-count // notes.EVENTS_MAX)
-        elif count > 1 and events.size() > notes.BULK_BYTES:
+        elif count > 1 and self._size(some, events) > notes.BULK_BYTES:
             parts = 2
         if parts > 1:
             for places in np.array_split(np.arange(count), parts):
@@ -332,14 +327,22 @@ class Dispatcher(Station):
             return
         link, heard = self.links[option.matcher], self.shares.heard(option.matcher)
         request = self.holding.asking(some, option, heard)
-        needs = {**self._needs, self.identity.name: (self.shares.epoch, heard)}
-        asks = notes.Asks(self.holding.life, request, option.key, needs, events.written())
-        self._say(link, asks)
+        needs = {**self.needs.marks, self.identity.name: (self.shares.epoch, heard)}
+        written, whole = events.written(), ()
+        if self._direct:
+            whole = tuple(Envelope.of(held.publication) for held in some)
+            written = Written(count)
+        self._say(link, notes.Asks(self.holding.life, request, option.key, needs, written, whole))
         lane = link.channel.data
         if lane.sent - lane.acked >= self.config.link_outbox_max:
             for held in some:
                 if held.source is not None:
                     self.node.pausing.block(held.source, link)
+
+    def _size(self, some: Sequence[Held], events: Batch) -> int:
+        if self._direct:
+            return events.size() + sum(len(held.publication.payload) for held in some)
+        return events.size()
 
     def _is_there(self, matcher: str) -> bool:
         link = self.links.get(matcher)
@@ -352,6 +355,9 @@ class Dispatcher(Station):
         if question is None:
             return
         answer = Answer(found, question.heard)
+        if self._direct:
+            self._came([(held, place) for place, held in enumerate(some) if held], answer)
+            return
         publishers: dict[str, None] = {}
         for place, held in enumerate(some):
             if held is not None:
@@ -367,6 +373,21 @@ class Dispatcher(Station):
                 if held is not None and question is not None:
                     held.tried = (*held.tried, question.option)
                     self._unasked[held] = None
+
+    def _came(self, some: Sequence[tuple[Held, int]], answer: Answer) -> None:
+        """A matcher has delivered these to others, and says whom here they are for."""
+        took_s, anybody = 0.0, self._anybody()
+        for held, place in some:
+            took_s += self.now - held.at
+            self.holding.let_go(held)
+            source = held.source if held.source is not None else anybody
+            here = self.roster.receivers(answer, place, held.publication.event)
+            if source is not None:
+                named = self._arrivals.named(held.publication) if here else held.publication
+                self.route(source, named, 0, (), here)
+        self.pulse.answered(len(some), took_s)
+        self._go_on_reading()
+        self.departures.go_on()
 
     def _release(self, publisher: str) -> None:
         durable, now = self._work.journal is not None, self.now
@@ -386,9 +407,12 @@ class Dispatcher(Station):
                 here = self.roster.receivers(answer, held.place, publication.event)
                 self.route(source, publication, 0, (), here)
         self.pulse.answered(count, took_s)
+        self._go_on_reading()
+        self.departures.go_on()
+
+    def _go_on_reading(self) -> None:
         if self.node.pausing.stopped and len(self.holding) <= self.settings.held_max // 2:
             self.node.pausing.go_on()
-        self.departures.go_on()
 
     def _pass_on(
         self, publication: Publication, elsewhere: Sequence[tuple[str, tuple[str, ...]]]
@@ -424,12 +448,14 @@ class Dispatcher(Station):
         return {Delivery: self._delivered}
 
     def _delivered(self, link: Link, delivery: Delivery) -> None:
-        """From another dispatcher. What it is for is looked at again: subscriptions change meanwhile."""
+        """From another dispatcher, or a matcher. What it is for is looked at again: it may have changed."""
         publication, wanted = delivery.publication, set(delivery.subscriptions)
         here = {}
         for session, ids in self.clientele.match(publication.event).items():
             if its := tuple(id_ for id_ in ids if id_ in wanted):
                 here[session] = its
+        if self._direct and here:
+            publication = self._arrivals.named(publication)
         self.route(link, publication, 1, (), here)
 
     # --- the table ----------------------------------------------------------------------------------
@@ -450,8 +476,11 @@ class Dispatcher(Station):
         self.keep("table", value=notes.encode_table(table))
         self.pulse.begin_anew()
         self.candidates.adopt(table)
+        members = table.matchers()
         for matcher in list(self.shares.shares):
             self.shares.promise(matcher, regions_of(table, matcher))
+            if self._direct and matcher not in members and not self._is_there(matcher):
+                self._give_up(matcher)
         for name in self._others:
             if name in self.links:
                 self._say(self.links[name], notes.Known(*table.stamp))
@@ -535,6 +564,8 @@ class Dispatcher(Station):
             "held_max": self.settings.held_max,
             "stopped": len(self.node.pausing.stopped),
             "unanswerable": len(self.holding.waiting()),
+            "delivery": self.settings.delivery,
+            "given_up": self._given_up,
             "table": table.version,
             "matchers": table.matchers(),
             "settled": not any(s.heir or s.former for row in table.segments for s in row),
@@ -545,8 +576,8 @@ class Dispatcher(Station):
 
     def unfinished(self) -> Sequence[str]:
         words = [f"{len(self.holding)} events are held"] if len(self.holding) else []
-        if self._settles:
-            words.append(f"{len(self._settles)} clients wait for their subscriptions")
+        if len(self.needs):
+            words.append(f"{len(self.needs)} clients wait for their subscriptions")
         if len(self.departures):
             words.append(f"{len(self.departures)} clients are on their way to another dispatcher")
         return words

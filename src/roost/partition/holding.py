@@ -125,8 +125,9 @@ class Holding:
 
     def waiting(self) -> list[Held]:
         """Those that nobody is asked about, in the order in which they came."""
+        waiting = (h for h in self if h.asked is None and h.found is None)
         return sorted(
-            (h for h in self if h.asked is None and h.found is None), key=lambda held: held.number
+            (h for h in waiting if h.number in self._numbers), key=lambda held: held.number
         )
 
     def released(self, publisher: str) -> Iterator[Held]:
@@ -138,6 +139,16 @@ class Holding:
             if not queue:
                 del self._publishers[publisher]
             yield held
+
+    def let_go(self, held: Held) -> None:
+        """It is held no longer, whatever is before it; there is an answer."""
+        del self._numbers[held.number]
+        publisher = held.publication.publisher
+        queue = self._publishers[publisher]
+        while queue and queue[0].number not in self._numbers:
+            queue.popleft()
+        if not queue:
+            del self._publishers[publisher]
 
     def waits_s(self, now: float) -> float:
         """How long the one that has been held longest has."""

@@ -28,7 +28,9 @@ import numpy as np
 from roost.broker import events as ev
 from roost.broker.commands import Answered, StoreKey
 from roost.broker.config import BrokerConfig
+from roost.broker.exchange import parts_of
 from roost.broker.hops import Link
+from roost.broker.messages import Delivery
 from roost.broker.module import Module
 from roost.broker.server import Costs
 from roost.broker.station import Station
@@ -37,6 +39,7 @@ from roost.partition.accrual import AccrualSettings
 from roost.partition.batch import Batch
 from roost.partition.forwarding import Pace
 from roost.partition.gossip import Digest, Gossip
+from roost.partition.names import Elsewhere
 from roost.partition.queues import Queues, Waiting
 from roost.partition.segments import Region, SegmentTable, SetKey, newest
 from roost.partition.settings import MatcherSettings
@@ -205,7 +208,7 @@ class Matcher(Station):
         if objection:
             self._say(link, notes.Bounced(life, request, rows, objection))
             return
-        events = Batch.read(asks.events)
+        events = _events_of(asks)
         if rows is not None:
             events = events.take(np.array(rows))
         covered = self.wards.covered(asks, events)
@@ -225,8 +228,11 @@ class Matcher(Station):
     ) -> None:
         """What matches, in as many notes as it takes."""
         ends, slots, others = self.wards.match(link.name, asks.key, events)
+        if asks.whole:
+            self._deliver(asks, rows, others)
+            others = {}
         found = notes.Found(asks.life, asks.request, rows, ends, slots, others)
-        if events.count > 1 and notes.size_of(found) > notes.BULK_BYTES:
+        if events.count > 1 and not asks.whole and notes.size_of(found) > notes.BULK_BYTES:
             all_rows = tuple(range(events.count)) if rows is None else rows
             half = events.count // 2
             for first, last in ((0, half), (half, events.count)):
@@ -234,6 +240,21 @@ class Matcher(Station):
                 self._tell_found(link, asks, all_rows[first:last], part)
         else:
             self._say(link, found)
+
+    def _deliver(self, asks: notes.Asks, rows: tuple[int, ...] | None, others: Elsewhere) -> None:
+        """To the dispatchers whose clients these events are for, without a way back: see `direct`."""
+        for name, (ends, ids) in others.items():
+            link = self.links.get(name)
+            if link is None:
+                continue
+            first = 0
+            for place, end in enumerate(np.frombuffer(ends, np.uint32).tolist()):
+                if end > first:
+                    row = place if rows is None else rows[place]
+                    publication = asks.whole[row].opened()
+                    for part in parts_of(ids[first:end], self.config.delivery_ids_bytes_max):
+                        self.tell(link, Delivery(publication, part), 1)
+                first = end
 
     # --- its place in the table -----------------------------------------------------------------------
 
@@ -379,3 +400,9 @@ class Matcher(Station):
         if self._fills:
             words.append("subscriptions that it was told of are being entered")
         return words
+
+
+def _events_of(asks: notes.Asks) -> Batch:
+    if asks.whole:
+        return Batch.of([envelope.attributes for envelope in asks.whole])
+    return Batch.read(asks.events)

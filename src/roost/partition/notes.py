@@ -4,7 +4,7 @@ Every note is one of these structures, as MessagePack. D is a dispatcher, M a ma
 
     Hello     M -> D   I begin, and know nothing: fill me
     Fill      D -> M   subscriptions of my clients, or their end; what I promise to tell you of from now on
-    Asks      D -> M   which subscriptions does each of these events match?
+    Asks      D -> M   which subscriptions does each of these events match? Or: deliver them
     Found     M -> D   of each, or some: these
     Bounced   M -> D   of all, or some: I can't say, ask somebody else
     Paces     M -> D   how busy my queues are
@@ -31,6 +31,7 @@ from msgspec import Struct
 
 from roost.partition.batch import CHARACTER_BYTES, Written
 from roost.partition.dimensions import Dimension
+from roost.partition.direct import Envelope
 from roost.partition.forwarding import Pace
 from roost.partition.gossip import Digest
 from roost.partition.segments import Region, SegmentTable, SetKey
@@ -60,6 +61,8 @@ class Asks(Struct, frozen=True, array_like=True, tag="asks"):
     key: SetKey
     needs: dict[str, Mark]
     events: Written
+    # The same events whole, in place of columns: the matcher is to deliver them itself. See `direct`.
+    whole: tuple[Envelope, ...] = ()
 
 
 class Found(Struct, frozen=True, array_like=True, tag="found"):

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from roost.errors import UserError
 from roost.partition.dimensions import Dimension
+from roost.partition.direct import ORDERED
 from roost.partition.pulse import Patience
 
 
@@ -30,6 +31,7 @@ class DispatcherSettings(PartitionSettings, frozen=True, kw_only=True):
     dimensions: str  # as name:low:high, separated by commas
     matchers: str  # that the service begins with, separated by commas; others join
     policy: str = "drift"  # see `forwarding`
+    delivery: str = ORDERED  # or "direct", without order, as in the paper; see `direct`
     join: str = "each"  # IV.E, or "one": III.C; see `handover`
     stride: int = 0  # of owners, from dimension to dimension; see `segments.owners`
     pull_s: float = 10.0  # a table is pulled from some matcher so often (004 IV.C)

@@ -18,6 +18,7 @@ from roost.experiments.partition.crashes import crashes_row
 from roost.experiments.partition.lab import machines, workload_of
 from roost.experiments.partition.ramp import ramp_row
 from roost.experiments.partition.setup import BEGIN_S, Phase, fluid, service_workload
+from roost.partition.direct import ORDERED
 from roost.partition.dispatcher import Dispatcher
 from roost.partition.fluid import normalised_deviation
 from roost.partition.matcher import Matcher
@@ -63,7 +64,7 @@ def simulated_row(parameters: Parameters, seed: int) -> Row:
         seed,
         phases=[Phase(rate_per_s, lasts_s)],
         entry_s=best / best_per_s,
-        words=f"policy={parameters['policy']}",
+        words=f"policy={parameters['policy']} delivery={parameters.get('delivery', ORDERED)}",
         **like,
     )
     world = World(workload.settings, workload.statements)
@@ -84,6 +85,7 @@ def simulated_row(parameters: Parameters, seed: int) -> Row:
         "best": best,
         **{f"busy_{n}": s / fmean(busy) for n, s in enumerate(sorted(busy))},
         "delivered": oracle.delivered,
+        "overtaken_share": oracle.overtaken / max(1, oracle.delivered),
         # What is lost can't be judged of a run that ends in the middle: `roost sim fuzz` does that.
         "doubled": oracle.doubled,
         "reordered": oracle.reordered,
