@@ -10,6 +10,7 @@ from roost.broker.config import BrokerConfig
 from roost.broker.hops import Link
 from roost.broker.module import Module
 from roost.partition import notes
+from roost.partition.dimensions import Dimension
 from roost.partition.dispatcher import Dispatcher
 from roost.partition.matcher import Matcher
 from roost.partition.segments import SegmentTable, overlaps_region
@@ -77,3 +78,23 @@ class RepeatsItself(Dispatcher):
     def _later(self) -> None:
         self.holding.life = ""
         super()._later()
+
+
+class OldFootprints(Dispatcher):
+    """Dimensions change, and what subscriptions take of them stays what it was."""
+
+    def __init__(
+        self, config: BrokerConfig, modules: Sequence[Module], settings: DispatcherSettings
+    ) -> None:
+        super().__init__(config, modules, settings)
+        shares, adopt = self.shares, self.shares.adopt
+
+        def adopted(dimensions: Sequence[Dimension]) -> None:
+            before = dict(shares._footprints)
+            adopt(dimensions)
+            for id_, footprint in before.items():
+                shares._footprints[id_] = tuple(
+                    (*one, *one)[: len(dimensions)] for one in footprint
+                )
+
+        shares.adopt = adopted  # type: ignore[method-assign]

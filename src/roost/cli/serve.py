@@ -14,9 +14,13 @@ import typer
 from roost.cli.console import print_json
 from roost.cli.up import DEFAULT_STATE, StateOption, facts, show
 
+# How often a service that is told no dimensions looks for some.
+CHOOSE_S = 30.0
+
 EXAMPLES = """\b
 Clients connect to a dispatcher, as to a broker. Events are matched by matchers, each of which has a
-part of all subscriptions along every DIMENSION: an attribute, and where its values are expected.
+part of all subscriptions along every DIMENSION: an attribute, and where its values are expected. Without
+any, all matchers have everything until the service has found attributes that are worth it.
 `roost status`, `roost top` and `roost down` are those of a federation. docs/PARTITION.md.
 
 \b
@@ -24,6 +28,7 @@ Examples:
   roost serve --matchers 4 --dispatchers 2 --dimension price:0:1000 --dimension volume:0:1e6
   roost serve --matchers 2 --dispatchers 1 --dimension x:0:1 --durable --state /tmp/service
   roost serve --dimension x:0:1 --delivery direct
+  roost serve --matchers 4
 """
 
 
@@ -46,8 +51,19 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     dimension: Annotated[
-        list[str], typer.Option(metavar="NAME:LOW:HIGH", help="A searchable attribute; several.")
-    ],
+        list[str] | None,
+        typer.Option(
+            metavar="NAME:LOW:HIGH",
+            help="A searchable attribute; several. Without any the service finds them itself.",
+        ),
+    ] = None,
+    choose: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S",
+            help="Look so often whether other attributes are worth a dimension. 30 without --dimension.",
+        ),
+    ] = None,
     matchers: Annotated[int, typer.Option(metavar="N", help="How many match.")] = 2,
     dispatchers: Annotated[int, typer.Option(metavar="N", help="How many have clients.")] = 1,
     policy: Annotated[
@@ -84,8 +100,9 @@ def serve(
     plan = plan_service(
         dispatchers,
         matchers,
-        parse_dimensions(",".join(dimension)),
+        parse_dimensions(",".join(dimension)) if dimension else [],
         f"policy={policy} delivery={delivery}",
+        choose_s=choose if choose is not None else 0.0 if dimension else CHOOSE_S,
     )
     if sys.stderr.isatty():
         print(f"starting {len(plan.names)} servers ...", file=sys.stderr)

@@ -35,7 +35,8 @@ from typing import Any
 
 import numpy as np
 
-from roost.broker.commands import Decision, Record, StoreKey
+from roost.broker import events as ev
+from roost.broker.commands import Answered, Record, StoreKey
 from roost.broker.config import BrokerConfig
 from roost.broker.exchange import ID_MARK_BYTES, parts_of
 from roost.broker.hops import Entry, Link, Session
@@ -55,8 +56,11 @@ from roost.broker.server import Costs
 from roost.broker.station import Station
 from roost.errors import UserError
 from roost.partition import notes, roster
+from roost.partition.attributes import DimensionStep
 from roost.partition.batch import Batch, Written
 from roost.partition.candidates import Candidates
+from roost.partition.curator import SAMPLE, Curator, operators_step
+from roost.partition.decisions import reshaped, wished
 from roost.partition.departures import Departures
 from roost.partition.direct import DELIVERIES, DIRECT, Arrivals, Envelope
 from roost.partition.forwarding import POLICIES
@@ -76,6 +80,7 @@ FLUSH = "flush"
 RETRY = "retry"
 PULL = "pull"
 LOOK = "look"
+CHOOSE = "choose"
 LOOK_S = 1.0
 
 
@@ -104,8 +109,9 @@ class Dispatcher(Station):
         self._direct = settings.delivery == DIRECT
         self._arrivals = Arrivals()
         self._given_up = 0  # events whose matcher was lost: only if they are delivered directly
-        self._dimensions = parse_dimensions(settings.dimensions)
+        self._dimensions = parse_dimensions(settings.dimensions)  # that it begins with
         self.shares = Shares(self._dimensions, self._fill)
+        self.curator = Curator(settings.dimensions_max)
         super().__init__(config, modules, settings)
         self.roster = Roster(self.clientele.subscriptions)
         me = self.identity.name
@@ -117,13 +123,24 @@ class Dispatcher(Station):
         self.candidates = Candidates(
             settings.policy, self.sights, self._is_there, self._random.random
         )
-        self.steward = Steward(me, self._others, self._adopted)
+        self.steward = Steward(
+            me,
+            self._others,
+            self.links,
+            self._say,
+            adopted=self._adopted,
+            is_there=self._is_there,
+            sights=self.sights,
+            spans=self.shares.spans_in,
+            join=settings.join,
+        )
         self.needs = Needs(me, self._others, self.links, self._say, self.keep, self._settled)
         self.departures = Departures(
             self.holding, self._others, self.links, self._say, self.keep, self._handed_over
         )
         self._kept_back: dict[int, Message] = {}  # between `clear` and `begin`
         self._unasked: dict[Held, None] = {}  # to be asked about, until `handled`
+        self._handlers[ev.Asked] = self._asked_by_operator
         self._heard: dict[type, Callable[[Link, Any], None]] = {
             notes.Hello: self._hello,
             notes.Found: self._found,
@@ -133,17 +150,13 @@ class Dispatcher(Station):
             ),
             notes.Need: self._need,
             notes.Heard: self.needs.heard,
-            notes.Known: lambda link, note: self._steward(
-                lambda: self.steward.known(link.name, (note.version, note.writer))
-            ),
-            notes.Tables: lambda _, note: self._steward(lambda: self.steward.adopt(note.table)),
-            notes.Pull: lambda link, _: self._say(link, notes.Tables(self.steward.table)),
-            notes.Join: self._joins,
-            notes.Filled: self._filled,
-            notes.Leave: lambda link, _: self._steward(
-                lambda: self.steward.leave(link.name, self.sights.loads(), self._away())
-            ),
-            notes.Suspect: self._suspect,
+            notes.Known: self.steward.knows,
+            notes.Tables: self.steward.shown,
+            notes.Pull: self.steward.shows,
+            notes.Join: self.steward.joins,
+            notes.Filled: self.steward.filled,
+            notes.Leave: self.steward.leaves,
+            notes.Suspect: self.steward.suspected,
             notes.Barrier: self.departures.barrier,
             notes.Passed: self.departures.passed,
         }
@@ -162,6 +175,7 @@ class Dispatcher(Station):
             else first_table(self._dimensions, self.settings.matcher_names, self.settings.stride)
         )
         self.candidates.adopt(self.steward.table)
+        self.shares.adopt(self.steward.table.dimensions)
         self.needs.begin(self.shares.epoch, self.shares.number)
         for key, value in records.items():
             if key[0] == "needs":
@@ -174,14 +188,15 @@ class Dispatcher(Station):
                 self.departures.restore(str(key[1]), value)
         self.set_timer(PULL, self.settings.pull_s * self._random.random())
         self.set_timer(LOOK, LOOK_S)
+        if self.settings.choose_s > 0:
+            self.set_timer(CHOOSE, self.settings.choose_s)
         if len(self.holding) or len(self.departures):
             self._later()
 
     def greeted(self, link: Link) -> None:
         if link.name in self._others:
             self.needs.greeted(link)
-            self._say(link, notes.Tables(self.steward.table))
-            self._say(link, notes.Known(*self.steward.table.stamp))
+            self.steward.greeted(link)
             self.departures.greeted(link)
 
     def begun(self, link: Link) -> None:
@@ -297,6 +312,8 @@ class Dispatcher(Station):
                     kinds.setdefault(tuple(held.publication.event.attributes), []).append(held)
             for some in kinds.values():
                 self._ask(some)
+                if self.settings.choose_s > 0:
+                    self.curator.note([held.publication.event for held in some])
 
     def _ask(self, some: Sequence[Held]) -> None:
         """Ask the best candidates that have not been asked; about what there is none for, later."""
@@ -304,7 +321,7 @@ class Dispatcher(Station):
             self._later()  # nobody knows what has to be known
             return
         events = Batch.of([held.publication.event.attributes for held in some])
-        points = events.points(self._dimensions)
+        points = events.points(self.candidates.dimensions)
         tried = [held.tried for held in some]
         division, nobody = self.candidates.divide(points, tried, self.now)
         for option, places in division:
@@ -460,49 +477,17 @@ class Dispatcher(Station):
 
     # --- the table ----------------------------------------------------------------------------------
 
-    def _steward(self, act: Callable[[], None]) -> None:
-        """Have the table changed, and tell whom it concerns."""
-        before = self.steward.table.stamp
-        act()
-        table = self.steward.table
-        if table.stamp == before:
-            return
-        if table.writer == self.identity.name:
-            for name in (*self._others, *table.matchers()):
-                if name in self.links and name != self.identity.name:
-                    self._say(self.links[name], notes.Tables(table))
-
     def _adopted(self, table: SegmentTable) -> None:
         self.keep("table", value=notes.encode_table(table))
         self.pulse.begin_anew()
         self.candidates.adopt(table)
+        self.shares.adopt(table.dimensions)
         members = table.matchers()
         for matcher in list(self.shares.shares):
             self.shares.promise(matcher, regions_of(table, matcher))
             if self._direct and matcher not in members and not self._is_there(matcher):
                 self._give_up(matcher)
-        for name in self._others:
-            if name in self.links:
-                self._say(self.links[name], notes.Known(*table.stamp))
         self._ask_again()
-
-    def _joins(self, link: Link, _: notes.Join) -> None:
-        join, loads, spans = JOINS[self.settings.join], self.sights.loads(), self.shares.spans_in
-        self._steward(lambda: self.steward.join(link.name, join, loads, spans))
-        self._say(link, notes.Tables(self.steward.table))
-
-    def _filled(self, link: Link, filled: notes.Filled) -> None:
-        if (filled.version, filled.writer) == self.steward.table.stamp:
-            self._steward(lambda: self.steward.switch(link.name))
-
-    def _suspect(self, link: Link, suspect: notes.Suspect) -> None:  # noqa: ARG002
-        name = suspect.matcher
-        there = self.links.get(name)
-        if there is None or not there.greeted:  # else it is there, and gossip does not reach it
-            self._steward(lambda: self.steward.leave(name, self.sights.loads(), self._away()))
-
-    def _away(self) -> list[str]:
-        return [n for n in self.steward.table.matchers() if not self._is_there(n)]
 
     # --- clients that move ----------------------------------------------------------------------------
 
@@ -522,13 +507,16 @@ class Dispatcher(Station):
             self.departures.go_on()
         elif name == PULL:
             self.set_timer(PULL, self.settings.pull_s)
-            there = [n for n in self.steward.table.matchers() if self._is_there(n)]
+            there = self.steward.there()
             if there:
                 chosen = there[int(self._random.random() * len(there))]
                 self._say(self.links[chosen], notes.Pull())
         elif name == LOOK:
             self.set_timer(LOOK, LOOK_S)
             self._look()
+        elif name == CHOOSE:
+            self.set_timer(CHOOSE, self.settings.choose_s)
+            self._choose()
 
     def _later(self) -> None:
         self.set_timer(RETRY, self.settings.retry_s)
@@ -536,25 +524,42 @@ class Dispatcher(Station):
     def _ask_again(self) -> None:
         self._unasked.update(dict.fromkeys(self.holding.waiting()))
 
+    def _choose(self) -> None:
+        """Whether another dimension would do good, or one less; by the first dispatcher that is there."""
+        before = [name for name in self._others if name < self.identity.name]
+        if any(name in self.links and self.links[name].greeted for name in before):
+            return
+        step = self.curator.step(self.steward.table, self.shares.sample(SAMPLE))
+        if step is not None:
+            self._reshape(step)
+
+    def _reshape(self, step: DimensionStep) -> bool:
+        done = self.steward.reshape(step)
+        if done:
+            self._work.command(Record(reshaped(self.identity.name, step)))
+        return done
+
     def _look(self) -> None:
         """Whether a matcher more, or one less, would do good; a new wish leaves a record."""
         pulse, before = self.pulse, self.pulse.wish
         busy = self.sights.busy(self.steward.table.matchers())
         wish = pulse.look(self.holding.waits_s(self.now), busy)
         if wish and wish != before:
-            decision = Decision(
-                module=NAME,
-                kind="elasticity",
-                subject=pulse.spare if wish == "fewer" else "",
-                choice=f"{wish} matchers",
-                acted=False,  # it asks
-                evidence={"held": len(self.holding), "busy": busy, "response_s": pulse.times_s},
-                predicted={},
-                cause=f"{self.identity.name}: {LOOK}",
-            )
+            decision = wished(self.identity.name, pulse, len(self.holding), busy)
             self._work.command(Record(decision))
 
     # --- operators ----------------------------------------------------------------------------------
+
+    def _asked_by_operator(self, event: ev.Asked) -> None:
+        """`dimension` with `come=NAME:LOW:HIGH` or `go=NAME`: it does, if it can now."""
+        answers: dict[str, Any] = {}
+        if event.request == "dimension":
+            try:
+                step = operators_step(event.arguments)
+                answers = {NAME: {"done": self._reshape(step)}}
+            except UserError as error:
+                answers = {NAME: {"error": str(error)}}
+        self._work.command(Answered(event.id, answers, {}))
 
     def figures(self) -> Mapping[str, Any]:
         table = self.steward.table
@@ -568,7 +573,8 @@ class Dispatcher(Station):
             "given_up": self._given_up,
             "table": table.version,
             "matchers": table.matchers(),
-            "settled": not any(s.heir or s.former for row in table.segments for s in row),
+            "settled": table.settled,
+            "dimensions": [table.dimensions[place].attribute for place in table.live],
             "response_s": self.pulse.last_s,
             "wish": self.pulse.wish,
             "spare": self.pulse.spare,

@@ -8,6 +8,7 @@ from roost.errors import UserError
 from roost.partition.dimensions import Dimension
 from roost.partition.direct import ORDERED
 from roost.partition.pulse import Patience
+from roost.partition.reshaping import EVERYWHERE
 
 
 class PartitionSettings(Struct, frozen=True, kw_only=True):
@@ -28,7 +29,11 @@ class PartitionSettings(Struct, frozen=True, kw_only=True):
 class DispatcherSettings(PartitionSettings, frozen=True, kw_only=True):
     """What a dispatcher is told."""
 
-    dimensions: str  # as name:low:high, separated by commas
+    # As name:low:high, separated by commas. None: everything is everywhere until some are chosen.
+    dimensions: str = ""
+    # The attributes that are worth a dimension are looked for so often; 0: never. See `curator`.
+    choose_s: float = 0.0
+    dimensions_max: int = 4  # that are chosen
     matchers: str  # that the service begins with, separated by commas; others join
     policy: str = "drift"  # see `forwarding`
     delivery: str = ORDERED  # or "direct", without order, as in the paper; see `direct`
@@ -73,7 +78,9 @@ class MatcherSettings(PartitionSettings, frozen=True, kw_only=True):
 
 
 def parse_dimensions(texts: str) -> list[Dimension]:
-    """From name:low:high, separated by commas; UserError says what is wrong."""
+    """From name:low:high, separated by commas; UserError says what is wrong. None: `EVERYWHERE`."""
+    if not texts:
+        return [EVERYWHERE]
     found = []
     for text in texts.split(","):
         name, *bounds = text.split(":")
