@@ -81,6 +81,7 @@ RETRY = "retry"
 PULL = "pull"
 LOOK = "look"
 CHOOSE = "choose"
+EVEN = "even"
 LOOK_S = 1.0
 
 
@@ -106,6 +107,8 @@ class Dispatcher(Station):
             raise UserError(
                 f"delivery {settings.delivery!r}; expected one of {', '.join(DELIVERIES)}"
             )
+        # What the first dispatcher that is there does, and how often.
+        self._by_the_first = {CHOOSE: settings.choose_s, EVEN: settings.even_s}
         self._direct = settings.delivery == DIRECT
         self._arrivals = Arrivals()
         self._given_up = 0  # events whose matcher was lost: only if they are delivered directly
@@ -188,8 +191,9 @@ class Dispatcher(Station):
                 self.departures.restore(str(key[1]), value)
         self.set_timer(PULL, self.settings.pull_s * self._random.random())
         self.set_timer(LOOK, LOOK_S)
-        if self.settings.choose_s > 0:
-            self.set_timer(CHOOSE, self.settings.choose_s)
+        for name, every_s in self._by_the_first.items():
+            if every_s > 0:
+                self.set_timer(name, every_s)
         if len(self.holding) or len(self.departures):
             self._later()
 
@@ -514,9 +518,11 @@ class Dispatcher(Station):
         elif name == LOOK:
             self.set_timer(LOOK, LOOK_S)
             self._look()
-        elif name == CHOOSE:
-            self.set_timer(CHOOSE, self.settings.choose_s)
-            self._choose()
+        elif name in self._by_the_first:
+            self.set_timer(name, self._by_the_first[name])
+            before = [other for other in self._others if other < self.identity.name]
+            if not any(other in self.links and self.links[other].greeted for other in before):
+                self._choose() if name == CHOOSE else self.steward.even_out()
 
     def _later(self) -> None:
         self.set_timer(RETRY, self.settings.retry_s)
@@ -525,10 +531,7 @@ class Dispatcher(Station):
         self._unasked.update(dict.fromkeys(self.holding.waiting()))
 
     def _choose(self) -> None:
-        """Whether another dimension would do good, or one less; by the first dispatcher that is there."""
-        before = [name for name in self._others if name < self.identity.name]
-        if any(name in self.links and self.links[name].greeted for name in before):
-            return
+        """Whether another dimension would do good, or one less."""
         step = self.curator.step(self.steward.table, self.shares.sample(SAMPLE))
         if step is not None:
             self._reshape(step)

@@ -126,7 +126,7 @@ def _by_load(table: SegmentTable, dimension: int, loads: Loads) -> list[int]:
     row = table.segments[dimension]
 
     def order(place: int) -> tuple[float, float, int]:
-        low, high = _within(table.dimensions[dimension], table.bound(dimension, place))
+        low, high = within(table.dimensions[dimension], table.bound(dimension, place))
         return (-loads.get((dimension, row[place].owner), 0.0), low - high, place)
 
     whole = (p for p, s in enumerate(row) if phase_of(s) == "kept" and s.owner)
@@ -151,7 +151,7 @@ def middle(dimension: Dimension, bound: Bound, spans: Sequence[Span]) -> float |
     A subscription that lies on both sides counts on both. Without any, in the middle of its length.
     """
     _, start, end = bound
-    low, high = _within(dimension, bound)
+    low, high = within(dimension, bound)
     best, at = math.inf, (low + high) / 2
     if len(spans):
         cuts = sorted({edge for span in spans for edge in span if start < edge < end})
@@ -168,7 +168,7 @@ def _thinned(cuts: list[float], most: int = 64) -> list[float]:
     return cuts[:: max(1, len(cuts) // most)]
 
 
-def _within(dimension: Dimension, bound: Bound) -> tuple[float, float]:
+def within(dimension: Dimension, bound: Bound) -> tuple[float, float]:
     """The part of a segment in the extent of its dimension; if it has none, as much as the extent is long."""
     _, start, end = bound
     length = dimension.high - dimension.low

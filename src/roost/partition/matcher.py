@@ -173,7 +173,8 @@ class Matcher(Station):
 
     def _asks(self, link: Link, asks: notes.Asks) -> None:
         if not self._takes_time:
-            self.queues.passed(asks.key, asks.events.count, self.now)
+            count, size = asks.events.count, self.wards.size(asks.key)
+            self.queues.passed(asks.key, count, size, self.now)
             self._answer(link.name, asks, None)
             return
         for row in range(asks.events.count):
@@ -335,6 +336,11 @@ class Matcher(Station):
         elif stamp < tuple(digest.stamp):
             self._say(link, notes.Pull())
 
+    def _sampled(self, event: ev.LoadSampled) -> None:
+        """What the driver has measured, of all that it did: not while it was filled."""
+        super()._sampled(event)
+        self.queues.measured(0.0 if self._fills else event.load.matching_delay_s)
+
     def _measure(self) -> None:
         """How busy it is: in the laboratory by its own account, live by the driver's."""
         then, was_s = self._measured
@@ -383,10 +389,13 @@ class Matcher(Station):
 
     def figures(self) -> Mapping[str, Any]:
         sizes = {"+".join(map(str, key)): size for key, size in sorted(self.wards.sizes().items())}
+        message_s, entry_s = self.queues.meter.fitted()
         return {
             **super().figures(),
             "sets": sizes,
             "wide": self.wards.wide,
+            "message_us": 1e6 * message_s,
+            "entry_us": 1e6 * entry_s,
             "matched": self.traffic.routed,
             "waiting": len(self.queues),
             "filling": len(self._fills),

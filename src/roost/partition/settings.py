@@ -44,6 +44,7 @@ class DispatcherSettings(PartitionSettings, frozen=True, kw_only=True):
     # Events that are held before publishers are read no further. What one read has brought by then is held
     # all the same.
     held_max: int = 10_000
+    even_s: float = 10.0  # segments that are uneven are evened out so often; 0: never
     # When it wishes for a matcher more, or one less; see `elasticity`.
     watch_s: int = 6  # response times of so many seconds are judged
     bearable_s: float = (

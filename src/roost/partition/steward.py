@@ -13,6 +13,7 @@ from roost.broker.hops import Link
 from roost.partition import handover, notes
 from roost.partition.attributes import DimensionStep
 from roost.partition.curator import stepped
+from roost.partition.evening import even_out
 from roost.partition.handover import JOINS, SpansIn
 from roost.partition.segments import SegmentTable, newest
 from roost.partition.sights import Sights
@@ -107,6 +108,12 @@ class Steward:
         before = self.table
         self.change(stepped(self.table, step, self.there(), writer=self._name))
         return self.table is not before
+
+    def even_out(self) -> None:
+        """Segments of whoever is there, if they are uneven."""
+        there = self.there()
+        if len(there) == len(self.table.matchers()):
+            self.change(even_out(self.table, there, writer=self._name))
 
     def change(self, table: SegmentTable) -> None:
         """To this one, if it is newer; whoever has written it tells all."""

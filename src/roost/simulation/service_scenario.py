@@ -89,7 +89,7 @@ class ServiceScenario(Script):
         return random.Random(f"held_max {self.seed}").choice([2, 20, 10_000])
 
     def _choosing(self) -> str:
-        """Whether dimensions change, and how many there may be."""
+        """Whether dimensions change, and how many there may be; and when segments are evened out."""
         r = self._apart
         return r.choice(
             ["", f"choose_s={r.choice([1, 2, 5])} dimensions_max={r.choice([1, 2, 3])}"]
