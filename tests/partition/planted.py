@@ -13,25 +13,27 @@ from roost.partition import notes
 from roost.partition.dimensions import Dimension
 from roost.partition.dispatcher import Dispatcher
 from roost.partition.matcher import Matcher
+from roost.partition.seat import Seat
 from roost.partition.segments import SegmentTable, overlaps_region
-from roost.partition.settings import DispatcherSettings
+from roost.partition.settings import DispatcherSettings, MatcherSettings
+from roost.partition.wards import Wards
 
 
 class ForgetsEarly(Matcher):
     """Forget before the switch: what is handed over is dropped when the hand-over begins."""
 
-    def _adopt(self, table: SegmentTable) -> None:
-        super()._adopt(table)
+    def _adopt(self, seat: Seat, table: SegmentTable) -> None:
+        super()._adopt(seat, table)
         handed = [
             (table.bound(dimension, place),)
             for dimension, row in enumerate(table.segments)
             for place, segment in enumerate(row)
             if segment.owner == self.identity.name and segment.heir
         ]
-        for ward in self.wards.wards.values():
+        for ward in seat.wards.wards.values():
             for kept in list(ward.kept.values()):
                 if any(overlaps_region(kept.footprint, region) for region in handed):
-                    self.wards._drop(ward, kept.id)
+                    seat.wards._drop(ward, kept.id)
 
 
 class StaleTable(Dispatcher):
@@ -98,3 +100,15 @@ class OldFootprints(Dispatcher):
                 )
 
         shares.adopt = adopted  # type: ignore[method-assign]
+
+
+class MixesSpaces(Matcher):
+    """It keeps what it is told of all spaces together, and delivers to whoever it is for."""
+
+    def __init__(
+        self, config: BrokerConfig, modules: Sequence[Module], settings: MatcherSettings
+    ) -> None:
+        super().__init__(config, modules, settings)
+        wards = Wards()
+        for seat in self.seats.values():
+            seat.wards = wards

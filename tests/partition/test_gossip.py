@@ -59,7 +59,7 @@ class Circle:
             gossip.tick()
             for partner in gossip.partners(list(self.all), self.random.random):
                 if partner not in self.down:
-                    digest = gossip.digest(self.stamps[name])
+                    digest = gossip.digest({"": self.stamps[name]})
                     self.all[partner].hear(digest, self.now)
                     newer = max(self.stamps[name], self.stamps[partner])
                     self.stamps[name] = self.stamps[partner] = newer
@@ -104,7 +104,7 @@ def test_who_comes_back_has_a_later_life() -> None:
         circle.round()
     assert circle.all["M0"].beats["M1"][0] == 2
     # What somebody still says of its earlier life does not count.
-    circle.all["M0"].hear(Digest((1, ""), {"M1": (1, 999)}), circle.now)
+    circle.all["M0"].hear(Digest({"": (1, "")}, {"M1": (1, 999)}), circle.now)
     assert circle.all["M0"].beats["M1"][0] == 2
 
 

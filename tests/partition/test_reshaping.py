@@ -107,7 +107,7 @@ def test_a_service_finds_its_dimensions_and_changes_them_as_subscriptions_change
     for name in ("D0", "D1"):
         assert dispatcher_of(world, name).figures()["dimensions"] == ["y"]
     # Each has a part: at the beginning all had everything.
-    assert sum(matcher_of(world, f"M{n}").wards.size((0,)) for n in range(3)) < 3 * 48
+    assert sum(matcher_of(world, f"M{n}").seats[""].wards.size((0,)) for n in range(3)) < 3 * 48
 
 
 def test_what_an_operator_says_wrongly() -> None:

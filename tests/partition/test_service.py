@@ -55,7 +55,7 @@ def test_it_delivers() -> None:
     assert all(matched)
     # On each dimension every matcher has only its part: together less than a copy on each.
     for key in ((0,), (1,)):
-        assert sum(matcher_of(world, f"M{n}").wards.size(key) for n in range(4)) < 4 * 12
+        assert sum(matcher_of(world, f"M{n}").seats[""].wards.size(key) for n in range(4)) < 4 * 12
 
 
 @pytest.mark.parametrize("seed", range(1, 4))

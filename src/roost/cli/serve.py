@@ -21,6 +21,8 @@ EXAMPLES = """\b
 Clients connect to a dispatcher, as to a broker. Events are matched by matchers, each of which has a
 part of all subscriptions along every DIMENSION: an attribute, and where its values are expected. Without
 any, all matchers have everything until the service has found attributes that are worth it.
+A SPACE has dispatchers of its own (trading.D0), and nothing of it reaches another; its own DIMENSIONs are
+SPACE/NAME:LOW:HIGH.
 `roost status`, `roost top` and `roost down` are those of a federation. docs/PARTITION.md.
 
 \b
@@ -29,6 +31,7 @@ Examples:
   roost serve --matchers 2 --dispatchers 1 --dimension x:0:1 --durable --state /tmp/service
   roost serve --dimension x:0:1 --delivery direct
   roost serve --matchers 4
+  roost serve --space trading:2:4 --space chat --matchers 2 --dimension trading/price:0:1000
 """
 
 
@@ -66,6 +69,13 @@ def serve(
     ] = None,
     matchers: Annotated[int, typer.Option(metavar="N", help="How many match.")] = 2,
     dispatchers: Annotated[int, typer.Option(metavar="N", help="How many have clients.")] = 1,
+    space: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[:D[:M]]",
+            help="An application with D dispatchers, and M matchers of its own or those of --matchers.",
+        ),
+    ] = None,
     policy: Annotated[
         str, typer.Option(help="Who is asked: drift, counting, adaptive, response, amount, random.")
     ] = "drift",
@@ -89,7 +99,7 @@ def serve(
     from roost.errors import UserError
     from roost.partition.direct import DELIVERIES
     from roost.partition.forwarding import POLICIES
-    from roost.partition.naming import plan_service
+    from roost.partition.naming import SpacePlan, parse_space, plan_spaces
     from roost.partition.settings import parse_dimensions
     from roost.runtime.federation import start
 
@@ -97,20 +107,26 @@ def serve(
         raise UserError(f"--policy {policy}; expected one of {', '.join(POLICIES)}")
     if delivery not in DELIVERIES:
         raise UserError(f"--delivery {delivery}; expected one of {', '.join(DELIVERIES)}")
-    plan = plan_service(
-        dispatchers,
+    said = dimension or []
+    spaces = [parse_space(text, said, dispatchers) for text in space or ()]
+    if not spaces:
+        dimensions = parse_dimensions(",".join(said)) if said else []
+        spaces = [SpacePlan("", dispatchers, matchers, dimensions)]
+    plan = plan_spaces(
+        spaces,
         matchers,
-        parse_dimensions(",".join(dimension)) if dimension else [],
         f"policy={policy} delivery={delivery}",
-        choose_s=choose if choose is not None else 0.0 if dimension else CHOOSE_S,
+        choose_s=choose if choose is not None else 0.0 if said else CHOOSE_S,
     )
+    servers = f"{sum(each.dispatchers for each in spaces)} dispatchers"
+    names = ", ".join(each.name for each in spaces if each.name)
     if sys.stderr.isatty():
         print(f"starting {len(plan.names)} servers ...", file=sys.stderr)
     federation = start(
         Path(state),
         plan.names,
         plan.links,
-        title=f"{dispatchers} dispatchers, {matchers} matchers",
+        title=f"{servers}, {len(plan.names)} servers" + (f" ({names})" if names else ""),
         durable=durable,
         base_port=base_port,
         machines=plan.machines,

@@ -118,7 +118,11 @@ class Dispatcher(Station):
         super().__init__(config, modules, settings)
         self.roster = Roster(self.clientele.subscriptions)
         me = self.identity.name
-        self._others = [name for name in settings.dispatcher_names if name != me]
+        self.space = next((s for s, names in settings.spaces.items() if me in names), "")
+        its = settings.spaces.get(self.space, [])
+        if len(settings.spaces) > 1:
+            raise UserError(f"{me}: dispatchers of {len(settings.spaces)} spaces; expected its own")
+        self._others = [name for name in its if name != me]
         self.holding = Holding()
         self.sights = Sights(len(self._others) + 1)
         self.pulse = Pulse(settings.patience)
@@ -572,6 +576,7 @@ class Dispatcher(Station):
             "held_max": self.settings.held_max,
             "stopped": len(self.node.pausing.stopped),
             "unanswerable": len(self.holding.waiting()),
+            "space": self.space,
             "delivery": self.settings.delivery,
             "given_up": self._given_up,
             "table": table.version,

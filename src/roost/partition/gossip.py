@@ -30,7 +30,7 @@ Beat: TypeAlias = tuple[int, int]
 class Digest(Struct, frozen=True, array_like=True, tag="digest"):
     """What one tells another."""
 
-    stamp: Stamp
+    stamps: dict[str, Stamp]  # of the tables, by space
     beats: dict[str, Beat]
 
 
@@ -51,8 +51,8 @@ class Gossip:
         life, beat = self.beats[self._name]
         self.beats[self._name] = (life, beat + 1)
 
-    def digest(self, stamp: Stamp) -> Digest:
-        return Digest(stamp, dict(sorted(self.beats.items())))
+    def digest(self, stamps: dict[str, Stamp]) -> Digest:
+        return Digest(stamps, dict(sorted(self.beats.items())))
 
     def hear(self, digest: Digest, now: float) -> None:
         """Take over what is newer."""

@@ -103,10 +103,11 @@ class Known(Struct, frozen=True, array_like=True, tag="known"):
 
 class Tables(Struct, frozen=True, array_like=True, tag="table"):
     table: SegmentTable
+    space: str = ""  # between matchers; a dispatcher has one space only
 
 
 class Pull(Struct, frozen=True, array_like=True, tag="pull"):
-    pass
+    space: str = ""
 
 
 class Join(Struct, frozen=True, array_like=True, tag="join"):

@@ -11,11 +11,16 @@ that nobody is sent to as well: what a message and what a subscription take is t
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from roost.partition.forwarding import Pace
 from roost.partition.metering import Meter
 from roost.partition.notes import Asks
 from roost.partition.segments import SetKey
+
+# A set of a space.
+QueueKey: TypeAlias = tuple[str, SetKey]
 
 # Of fewer messages, what they took says more of what else was done meanwhile.
 MEASURED_MIN = 100
@@ -24,10 +29,13 @@ MEASURED_MIN = 100
 class Waiting:
     """An event in a queue, of those that one question is about."""
 
-    __slots__ = ("asks", "came_at", "dispatcher", "row")
+    __slots__ = ("asks", "came_at", "dispatcher", "key", "row")
 
-    def __init__(self, dispatcher: str, asks: Asks, row: int, came_at: float) -> None:
+    def __init__(
+        self, dispatcher: str, key: QueueKey, asks: Asks, row: int, came_at: float
+    ) -> None:
         self.dispatcher = dispatcher
+        self.key = key
         self.asks = asks
         self.row = row
         self.came_at = came_at
@@ -58,9 +66,9 @@ class Queues:
 
     def __init__(self, window_s: float) -> None:
         self._window_s = window_s
-        self._queues: dict[SetKey, int] = {}  # how many wait in each
+        self._queues: dict[QueueKey, int] = {}  # how many wait in each
         self._order: deque[Waiting] = deque()
-        self._gauges: dict[SetKey, Gauge] = {}
+        self._gauges: dict[QueueKey, Gauge] = {}
         self.meter = Meter()
         self.busy_s = 0.0
         self._matched = 0  # since the driver measured, ...
@@ -70,12 +78,12 @@ class Queues:
         return len(self._order)
 
     def put(self, waiting: Waiting) -> None:
-        key, now = waiting.asks.key, waiting.came_at
+        key, now = waiting.key, waiting.came_at
         self._order.append(waiting)
         self._queues[key] = self._queues.get(key, 0) + 1
         self._gauge(key).count(1, now)
 
-    def passed(self, key: SetKey, count: int, size: int, now: float) -> None:
+    def passed(self, key: QueueKey, count: int, size: int, now: float) -> None:
         """So many have come for a set of that size, and wait for nobody."""
         self._gauge(key).count(count, now)
         self._matched += count
@@ -94,12 +102,12 @@ class Queues:
     def done(self, entries: int, took_s: float) -> Waiting:
         """It has been matched, against so many, in that time."""
         waiting = self._order.popleft()
-        self._queues[waiting.asks.key] -= 1
+        self._queues[waiting.key] -= 1
         self.meter.add(1, entries, took_s)
         self.busy_s += took_s
         return waiting
 
-    def paces(self, sizes: dict[SetKey, int], now: float) -> dict[SetKey, Pace]:
+    def paces(self, sizes: Mapping[QueueKey, int], now: float) -> dict[QueueKey, Pace]:
         takes_s = {key: self.meter.search_s(size) for key, size in sorted(sizes.items())}
         work_s = sum(count * takes_s.get(key, 0.0) for key, count in self._queues.items())
         return {
@@ -113,7 +121,7 @@ class Queues:
             for key, each_s in takes_s.items()
         }
 
-    def _gauge(self, key: SetKey) -> Gauge:
+    def _gauge(self, key: QueueKey) -> Gauge:
         if key not in self._gauges:
             self._gauges[key] = Gauge(self._window_s)
         return self._gauges[key]

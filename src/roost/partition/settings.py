@@ -14,16 +14,25 @@ from roost.partition.reshaping import EVERYWHERE
 class PartitionSettings(Struct, frozen=True, kw_only=True):
     """What both need to know."""
 
-    dispatchers: (
-        str  # all of them, separated by commas: a matcher answers when it has heard of each
-    )
+    # All of them, separated by commas: a matcher answers when it has heard of each. Those of a space as
+    # SPACE/NAME: for a dispatcher all of its own, for a matcher those of all spaces that it serves.
+    dispatchers: str
     gossip_s: float = (
         1.0  # matchers gossip, and tell dispatchers how busy they are, so often (004 IV.C)
     )
 
     @property
+    def spaces(self) -> dict[str, list[str]]:
+        """The names of dispatchers, by space."""
+        found: dict[str, list[str]] = {}
+        for word in sorted(word for word in self.dispatchers.split(",") if word):
+            space, _, name = word.rpartition("/")
+            found.setdefault(space, []).append(name)
+        return found
+
+    @property
     def dispatcher_names(self) -> list[str]:
-        return sorted(name for name in self.dispatchers.split(",") if name)
+        return sorted(name for names in self.spaces.values() for name in names)
 
 
 class DispatcherSettings(PartitionSettings, frozen=True, kw_only=True):
