@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from random import Random
 
 import pytest
 
+from roost.partition import notes
 from roost.partition.accrual import AccrualSettings, Detector
-from roost.partition.gossip import Digest, Gossip
+from roost.partition.gossip import AROUND, Digest, Gossip, around
 
 
 def test_the_papers_seconds_are_cassandras_threshold() -> None:
@@ -50,6 +52,7 @@ class Circle:
         self.stamps = dict.fromkeys(self.all, (1, ""))
         self.down: set[str] = set()
         self.now = 0.0
+        self.bytes = 0
 
     def round(self) -> None:
         self.now += 1.0
@@ -57,9 +60,11 @@ class Circle:
             if name in self.down:
                 continue
             gossip.tick()
-            for partner in gossip.partners(list(self.all), self.random.random):
+            watched = around(name, self.all)
+            for partner in gossip.partners(list(self.all), watched, self.random.random):
                 if partner not in self.down:
-                    digest = gossip.digest({"": self.stamps[name]})
+                    digest = gossip.digest({"": self.stamps[name]}, watched)
+                    self.bytes += len(notes.encode(digest))
                     self.all[partner].hear(digest, self.now)
                     newer = max(self.stamps[name], self.stamps[partner])
                     self.stamps[name] = self.stamps[partner] = newer
@@ -111,10 +116,31 @@ def test_who_comes_back_has_a_later_life() -> None:
 def test_partners_are_log_n_of_the_others() -> None:
     gossip = Gossip("M0", 1, 0.0)
     draw = Random(0).random
-    assert gossip.partners(["M0"], draw) == []
-    assert gossip.partners(["M0", "M1"], draw) == ["M1"]
+    assert gossip.partners(["M0"], [], draw) == []
+    assert gossip.partners(["M0", "M1"], ["M1"], draw) == ["M1"]
     names = [f"M{n}" for n in range(20)]
     for _ in range(20):
-        chosen = gossip.partners(names, draw)
+        chosen = gossip.partners(names, around("M0", names), draw)
         assert len(chosen) == len(set(chosen)) == 4
         assert "M0" not in chosen
+
+
+def test_among_many_one_hears_of_those_around_it_and_all_are_watched() -> None:
+    """What a matcher says does not grow with their number, and still nobody is gone unnoticed."""
+    circle = Circle(200)
+    names = list(circle.all)
+    watchers = Counter(other for name in names for other in around(name, names))
+    assert set(watchers.values()) == {AROUND}
+    circle.stamps["M5"] = (2, "D")
+    for _ in range(12):
+        circle.round()
+    assert set(circle.stamps.values()) == {(2, "D")}
+    assert circle.bytes / 200 / 12 < 7_000
+    watched = {name: around(name, names) for name in names}
+    assert not any(g.suspects(watched[name], circle.now) for name, g in circle.all.items())
+    circle.down = {"M7", "M8", "M9", "M150"}
+    for _ in range(6):
+        circle.round()
+    there = {name: g for name, g in circle.all.items() if name not in circle.down}
+    seen = {s for name, g in there.items() for s in g.suspects(watched[name], circle.now)}
+    assert seen == circle.down

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from roost.language import Event, Subscription, Value, parse_event, parse_subscription
+from roost.partition import notes
 from roost.partition.dimensions import Dimension, footprint_of, ordered_hash, point_of
 from roost.partition.forwarding import POLICIES, Pace, Sight, choose
 from roost.partition.handover import forget, join_each, join_one, leave, switch
+from roost.partition.patches import patch_of, patched
 from roost.partition.reshaping import come, go
 from roost.partition.segments import (
     Finder,
@@ -153,6 +155,28 @@ def test_every_candidate_alone_finds_every_match(
             for one, footprint in zip(wanted, prints, strict=True):
                 if one.matches(event):
                     assert all(overlaps_region(footprint, region) for region in mine)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_new_in_a_table_makes_it_of_the_one_before(seed: int) -> None:
+    random = Random(seed)
+    dimensions = some_dimensions(random)
+    before = changed(even_table(dimensions, owners("ABCDE", len(dimensions))), random)
+    after = changed(before, random)
+    patch = patch_of(before, after)
+    assert patched(before, patch) == after
+    assert notes.decode(notes.encode(patch)) == patch
+    if after.stamp != before.stamp:
+        assert patched(after, patch) is None
+    assert patched(None, patch) is None
+
+
+def test_a_patch_is_small() -> None:
+    names = [f"M{n}" for n in range(1_000)]
+    table = even_table([Dimension(name) for name in "abcd"], owners(names, 4))
+    joined = join_each(table, "N", {}, writer="D0")
+    assert len(notes.encode_table(table)) > 50_000
+    assert len(notes.encode(patch_of(table, joined))) < 600
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -38,7 +38,7 @@ import numpy as np
 from roost.broker import events as ev
 from roost.broker.commands import Answered, Record, StoreKey
 from roost.broker.config import BrokerConfig
-from roost.broker.exchange import ID_MARK_BYTES, parts_of
+from roost.broker.exchange import parts_of
 from roost.broker.hops import Entry, Link, Session
 from roost.broker.messages import (
     HANDED_OVER,
@@ -54,6 +54,7 @@ from roost.broker.module import Module
 from roost.broker.node import Listeners
 from roost.broker.server import Costs
 from roost.broker.station import Station
+from roost.broker.written_ids import WrittenIds
 from roost.errors import UserError
 from roost.partition import notes, roster
 from roost.partition.attributes import DimensionStep
@@ -68,6 +69,7 @@ from roost.partition.handover import JOINS, first_table
 from roost.partition.holding import Held, Holding
 from roost.partition.matcher import NAME
 from roost.partition.needs import Needs
+from roost.partition.patches import Patch
 from roost.partition.pulse import Pulse
 from roost.partition.roster import Answer, Roster
 from roost.partition.segments import Option, SegmentTable, regions_of
@@ -159,6 +161,7 @@ class Dispatcher(Station):
             notes.Heard: self.needs.heard,
             notes.Known: self.steward.knows,
             notes.Tables: self.steward.shown,
+            Patch: self.steward.patched,
             notes.Pull: self.steward.shows,
             notes.Join: self.steward.joins,
             notes.Filled: self.steward.filled,
@@ -458,15 +461,16 @@ class Dispatcher(Station):
     ) -> Frame | None:
         """The short way for a client that keeps up, and ids that fit a frame."""
         lane, config = session.channel.data, self.config
-        ids_bytes = len(ids) * (self.roster.id_bytes_max + ID_MARK_BYTES)
         if (
-            not session.open
+            type(ids) is not WrittenIds
+            or len(ids.encoded) > config.delivery_ids_bytes_max
+            or not session.open
             or session.dropped
             or lane.memory_max
+            or lane.journal is not None
             or lane.sent - lane.acked >= config.session_outbox_max
-            or ids_bytes > config.delivery_ids_bytes_max
         ):
-            return super()._delivered_to(session, publication, ids, hops)
+            return super()._delivered_to(session, publication, tuple(ids), hops)
         return lane.push(Delivery(publication, ids), hops)  # type: ignore[arg-type]
 
     def link_messages(self) -> Listeners:
@@ -518,7 +522,7 @@ class Dispatcher(Station):
             there = self.steward.there()
             if there:
                 chosen = there[int(self._random.random() * len(there))]
-                self._say(self.links[chosen], notes.Pull())
+                self._say(self.links[chosen], notes.Pull(self.steward.table.stamp))
         elif name == LOOK:
             self.set_timer(LOOK, LOOK_S)
             self._look()

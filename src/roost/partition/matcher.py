@@ -38,8 +38,9 @@ from roost.partition import notes, wards
 from roost.partition.accrual import AccrualSettings
 from roost.partition.batch import Batch
 from roost.partition.forwarding import Pace
-from roost.partition.gossip import Digest, Gossip
+from roost.partition.gossip import Digest, Gossip, around
 from roost.partition.names import Elsewhere
+from roost.partition.patches import Patch, patched
 from roost.partition.queues import QueueKey, Queues, Waiting
 from roost.partition.seat import Entries, Seat
 from roost.partition.segments import SegmentTable
@@ -99,7 +100,8 @@ class Matcher(Station):
             notes.Fill: self._fill,
             notes.Asks: self._asks,
             notes.Tables: self._shown,
-            notes.Pull: lambda link, pull: self._show(link, self._seat(link, pull.space)),
+            Patch: self._patched,
+            notes.Pull: self._pulled,
             Digest: self._digest,
         }
 
@@ -279,6 +281,21 @@ class Matcher(Station):
         if seat is not None:
             self._adopt(seat, shown.table)
 
+    def _patched(self, link: Link, patch: Patch) -> None:
+        seat = self._seat_of.get(link.name)
+        if seat is None:
+            return
+        table = patched(seat.table, patch)
+        if table is not None:
+            self._adopt(seat, table)
+        elif (patch.version, patch.writer) > seat.stamp:
+            self._say(link, notes.Pull(seat.stamp, seat.space))
+
+    def _pulled(self, link: Link, pull: notes.Pull) -> None:
+        seat = self._seat(link, pull.space)
+        if seat is not None and seat.stamp > tuple(pull.stamp):
+            self._show(link, seat)
+
     def _adopt(self, seat: Seat, table: SegmentTable) -> None:
         gone = seat.adopt(table)
         if gone is not None:
@@ -328,9 +345,10 @@ class Matcher(Station):
         gossip.tick()
         there = [n for n in members if n in self.links and self.links[n].greeted]
         stamps = {seat.space: seat.stamp for seat in self.seats.values() if seat.table is not None}
-        for partner in gossip.partners(there, self._random.random):
-            self._say(self.links[partner], gossip.digest(stamps))
-        suspects = gossip.suspects(members, self.now)
+        watched = around(self.identity.name, members)
+        for partner in gossip.partners(there, watched, self._random.random):
+            self._say(self.links[partner], gossip.digest(stamps, watched))
+        suspects = gossip.suspects(watched, self.now)
         for seat in self.seats.values():
             dispatcher, of_it = self._first_of(seat), seat.members()
             for suspect in suspects:
@@ -344,7 +362,7 @@ class Matcher(Station):
             if seat is not None and seat.stamp > tuple(stamp):
                 self._show(link, seat)
             elif seat is not None and seat.stamp < tuple(stamp):
-                self._say(link, notes.Pull(space))
+                self._say(link, notes.Pull(seat.stamp, space))
 
     def _sampled(self, event: ev.LoadSampled) -> None:
         """What the driver has measured, of all that it did: not while it was filled."""

@@ -12,7 +12,8 @@ Every note is one of these structures, as MessagePack. D is a dispatcher, M a ma
     Heard     D -> D   I know
     Known     D -> D   I have this table
     Tables    any      a table
-    Pull      any      which table do you have?
+    Patch     D -> any what is new in the next table
+    Pull      any      do you have a newer table than this?
     Join      M -> D   I am here, and have no segments
     Filled    M -> D   all dispatchers have filled me for all that this table says I am to have
     Leave     M -> D   I want to go
@@ -34,6 +35,7 @@ from roost.partition.dimensions import Dimension
 from roost.partition.direct import Envelope
 from roost.partition.forwarding import Pace
 from roost.partition.gossip import Digest
+from roost.partition.patches import Patch
 from roost.partition.segments import Region, SegmentTable, SetKey
 
 # Of a dispatcher: which of its lives, and how many changes of its subscriptions.
@@ -107,6 +109,7 @@ class Tables(Struct, frozen=True, array_like=True, tag="table"):
 
 
 class Pull(Struct, frozen=True, array_like=True, tag="pull"):
+    stamp: tuple[int, str]  # of the one that is there
     space: str = ""
 
 
@@ -146,6 +149,7 @@ Said: TypeAlias = (
     | Heard
     | Known
     | Tables
+    | Patch
     | Pull
     | Join
     | Filled

@@ -44,7 +44,7 @@ Region: TypeAlias = tuple[Bound, ...]
 SetKey: TypeAlias = tuple[int, ...]
 
 
-class Segment(Struct, frozen=True):
+class Segment(Struct, frozen=True, array_like=True):
     """From `start` to the start of the next one. Who else than its owner knows it: see `handover`.
 
     Without an owner: its dimension comes or goes.
@@ -61,7 +61,7 @@ class Segment(Struct, frozen=True):
         return tuple(name for name in (self.owner, self.heir, self.former) if name)
 
 
-class SegmentTable(Struct, frozen=True):
+class SegmentTable(Struct, frozen=True, array_like=True):
     """The global state. Of two tables the one with the higher version holds, else the later writer's."""
 
     version: int

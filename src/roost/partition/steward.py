@@ -2,7 +2,7 @@
 
 Any dispatcher may. Those who ask for a step ask the first dispatcher that is there, so that mostly one
 writes; if two do, the later writer's table holds, and whoever waits for the step that is lost asks again.
-Whoever writes one tells all dispatchers and matchers.
+Whoever writes one tells all dispatchers and matchers what is new in it (`patches`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from roost.partition.attributes import DimensionStep
 from roost.partition.curator import stepped
 from roost.partition.evening import even_out
 from roost.partition.handover import JOINS, SpansIn
+from roost.partition.patches import Patch, patch_of, patched
 from roost.partition.segments import SegmentTable, newest
 from roost.partition.sights import Sights
 
@@ -70,8 +71,16 @@ class Steward:
         self._known[link.name] = (known.version, known.writer)
         self._forget()
 
-    def shows(self, link: Link, _: notes.Pull) -> None:
-        self._say(link, notes.Tables(self.table))
+    def patched(self, link: Link, patch: Patch) -> None:
+        table = patched(self.table, patch)
+        if table is not None:
+            self.change(table)
+        elif (patch.version, patch.writer) > self.table.stamp:
+            self._say(link, notes.Pull(self.table.stamp))
+
+    def shows(self, link: Link, pull: notes.Pull) -> None:
+        if self.table.stamp > tuple(pull.stamp):
+            self._say(link, notes.Tables(self.table))
 
     def joins(self, link: Link, _: notes.Join) -> None:
         """A matcher is here, and has no segments."""
@@ -119,15 +128,17 @@ class Steward:
         """To this one, if it is newer; whoever has written it tells all."""
         if newest(self.table, table) is not table:
             return
-        self.table = table
+        before, self.table = self.table, table
         self._adopted(table)
         for name in self._others:
             if name in self._links:
                 self._say(self._links[name], notes.Known(*table.stamp))
         if table.writer == self._name:
-            for name in (*self._others, *table.matchers()):
+            patch = patch_of(before, table)
+            gone = [name for name in before.matchers() if name not in table.matchers()]
+            for name in (*self._others, *table.matchers(), *gone):
                 if name in self._links:
-                    self._say(self._links[name], notes.Tables(table))
+                    self._say(self._links[name], patch)
         self._forget()
 
     def _forget(self) -> None:
