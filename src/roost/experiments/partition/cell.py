@@ -5,8 +5,8 @@
 
 `fluid` works out at how many messages a second each way of forwarding saturates, in units in which a
 subscription takes a second. `simulated` runs the machines at a *share* of what the best division would
-bear, and looks whether the events that are held keep growing (IV.B: that is saturation). `ramp`, `crashes`
-and `traffic` are modules of their own.
+bear, and looks whether the events that are held keep growing (IV.B: that is saturation). `ramp`, `crashes`,
+`traffic` and `layouts` are modules of their own.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from statistics import fmean
 
 from roost.experiments.partition.crashes import crashes_row
 from roost.experiments.partition.lab import machines, workload_of
+from roost.experiments.partition.layouts import layouts_row
 from roost.experiments.partition.ramp import ramp_row
 from roost.experiments.partition.setup import BEGIN_S, Phase, fluid, service_workload
 from roost.experiments.partition.traffic import simulated_traffic_row, traffic_row
@@ -102,4 +103,5 @@ ROWS: Mapping[str, Callable[[Parameters, int], Row]] = {
     "crashes": crashes_row,
     "simulated_traffic": simulated_traffic_row,
     "traffic": traffic_row,
+    "layouts": layouts_row,
 }
