@@ -52,7 +52,7 @@ class ConfirmsEarly(Dispatcher):
         self, config: BrokerConfig, modules: Sequence[Module], settings: DispatcherSettings
     ) -> None:
         super().__init__(config, modules, settings)
-        self.needs.has = lambda _other, _mark: True  # type: ignore[method-assign]
+        self.needs.has = lambda other, mark: True  # type: ignore[method-assign]  # noqa: ARG005
 
 
 class TakesAnyAnswer(Matcher):
@@ -112,3 +112,10 @@ class MixesSpaces(Matcher):
         wards = Wards()
         for seat in self.seats.values():
             seat.wards = wards
+
+
+class AsksAgain(Dispatcher):
+    """Of one that delivers directly, and is out of sight: another is asked, though it may have delivered."""
+
+    def lost(self, link: Link) -> None:
+        self._unasked.update(dict.fromkeys(self.holding.given_up(link.name)))

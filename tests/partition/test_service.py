@@ -207,3 +207,21 @@ def test_what_is_lost_with_a_matcher_that_delivers_directly_is_counted() -> None
     assert checks.doubled == 0
     assert checks.lost > 0
     assert all(len(dispatcher_of(world, name).holding) == 0 for name in ("D0", "D1"))
+
+
+@pytest.mark.parametrize("dispatcher", [DISPATCHER, "tests.partition.planted:AsksAgain"])
+def test_what_is_delivered_directly_never_comes_twice(dispatcher: str) -> None:
+    """A matcher that is out of sight delivers all the same."""
+    lines = service(
+        3,
+        settings=["asking on", "ack_delay_s 0"],
+        dispatcher=dispatcher,
+        dispatcher_words="delivery=direct",
+        matcher_words="message_s=0.1",
+    )
+    lines += crowd(4, until=20)
+    for n in range(6):
+        lines += [f"{5 + n * 2}.0 link cut D0 M{n % 3}", f"{5 + n * 2}.5 link heal D0 M{n % 3}"]
+    _, checks, _ = simulated(lines, 20.0)
+    assert (checks.doubled > 0) == (dispatcher != DISPATCHER)
+    assert checks.delivered > 300

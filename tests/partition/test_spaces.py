@@ -65,10 +65,10 @@ def test_nothing_of_one_space_reaches_another(delivery: str, matcher: str) -> No
     crossed = []
     arrived = world.oracle.arrived
 
-    def watched(party: Party, publication: Publication, names: Collection[str], at: float) -> None:
+    def watched(party: Party, publication: Publication, names: Collection[str], now: float) -> None:
         if space_of(party.name) != space_of(publication.publisher):
             crossed.append((party.name, publication.id))
-        arrived(party, publication, names, at)
+        arrived(party, publication, names, now)
 
     world.oracle.arrived = watched  # type: ignore[method-assign]
     world.run(25.0)

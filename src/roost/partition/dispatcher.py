@@ -356,10 +356,8 @@ class Dispatcher(Station):
         link, heard = self.links[option.matcher], self.shares.heard(option.matcher)
         request = self.holding.asking(some, option, heard)
         needs = {**self.needs.marks, self.identity.name: (self.shares.epoch, heard)}
-        written, whole = events.written(), ()
-        if self._direct:
-            whole = tuple(Envelope.of(held.publication) for held in some)
-            written = Written(count)
+        whole = tuple(Envelope.of(held.publication) for held in some) if self._direct else ()
+        written = Written(count) if whole else events.written()
         self._say(link, notes.Asks(self.holding.life, request, option.key, needs, written, whole))
         lane = link.channel.data
         if lane.sent - lane.acked >= self.config.link_outbox_max:

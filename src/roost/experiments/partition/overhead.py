@@ -21,8 +21,8 @@ SCALES = {
     "paper": Scale(
         "paper",
         3,
-        {"subscriptions": 4_000, "best_per_s": 1_000, "lasts_s": 60},
-        "4,000 subscriptions, 60 s",
+        {"subscriptions": 2_000, "best_per_s": 300, "lasts_s": 60},
+        "2,000 subscriptions, 60 s",
     ),
 }
 
