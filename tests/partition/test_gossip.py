@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from roost.experiments.partition.cell import cell
 from roost.partition import notes
 from roost.partition.accrual import AccrualSettings, Detector
 from roost.partition.gossip import AROUND, Digest, Gossip, around
@@ -144,3 +145,23 @@ def test_among_many_one_hears_of_those_around_it_and_all_are_watched() -> None:
     there = {name: g for name, g in circle.all.items() if name not in circle.down}
     seen = {s for name, g in there.items() for s in g.suspects(watched[name], circle.now)}
     assert seen == circle.down
+
+
+def test_what_a_service_says_to_itself() -> None:
+    """IV.C: 2.9 kB a second and matcher there, and no more than 3 here."""
+    alone = cell({"what": "traffic", "matchers": 20}, 1)
+    loaded = cell(
+        {
+            "what": "simulated_traffic",
+            "matchers": 4,
+            "subscriptions": 100,
+            "best_per_s": 50,
+            "lasts_s": 4,
+        },
+        1,
+    )
+    assert 0 < float(alone["gossip_bytes_per_s"] or 0) < 3_000
+    assert float(alone["step_bytes"] or 0) < float(alone["table_bytes"] or 0) / 5
+    for part in ("gossip", "reports"):
+        assert 0 < float(loaded[f"{part}_bytes_per_s"] or 0) < 1_000
+    assert float(loaded["total"] or 0) < 3_000
