@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import structs
 
+from roost.broker.config import BrokerConfig
 from roost.broker.hops import Link
+from roost.broker.module import Module
 from roost.partition import notes
+from roost.partition.dimensions import Dimension
 from roost.partition.dispatcher import Dispatcher
 from roost.partition.matcher import Matcher
+from roost.partition.seat import Seat
 from roost.partition.segments import SegmentTable, overlaps_region
+from roost.partition.settings import DispatcherSettings, MatcherSettings
+from roost.partition.wards import Wards
 
 
 class ForgetsEarly(Matcher):
     """Forget before the switch: what is handed over is dropped when the hand-over begins."""
 
-    def _adopt(self, table: SegmentTable) -> None:
-        super()._adopt(table)
+    def _adopt(self, seat: Seat, table: SegmentTable) -> None:
+        super()._adopt(seat, table)
         handed = [
             (table.bound(dimension, place),)
             for dimension, row in enumerate(table.segments)
             for place, segment in enumerate(row)
             if segment.owner == self.identity.name and segment.heir
         ]
-        for ward in self.wards.wards.values():
+        for ward in seat.wards.wards.values():
             for kept in list(ward.kept.values()):
                 if any(overlaps_region(kept.footprint, region) for region in handed):
-                    self.wards._drop(ward, kept.id)
+                    seat.wards._drop(ward, kept.id)
 
 
 class StaleTable(Dispatcher):
@@ -40,8 +48,11 @@ class StaleTable(Dispatcher):
 class ConfirmsEarly(Dispatcher):
     """An early confirmation: a subscription is said to be in place before all dispatchers have heard."""
 
-    def _has(self, other: str, mark: notes.Mark) -> bool:  # noqa: ARG002
-        return True
+    def __init__(
+        self, config: BrokerConfig, modules: Sequence[Module], settings: DispatcherSettings
+    ) -> None:
+        super().__init__(config, modules, settings)
+        self.needs.has = lambda other, mark: True  # type: ignore[method-assign]  # noqa: ARG005
 
 
 class TakesAnyAnswer(Matcher):
@@ -69,3 +80,42 @@ class RepeatsItself(Dispatcher):
     def _later(self) -> None:
         self.holding.life = ""
         super()._later()
+
+
+class OldFootprints(Dispatcher):
+    """Dimensions change, and what subscriptions take of them stays what it was."""
+
+    def __init__(
+        self, config: BrokerConfig, modules: Sequence[Module], settings: DispatcherSettings
+    ) -> None:
+        super().__init__(config, modules, settings)
+        shares, adopt = self.shares, self.shares.adopt
+
+        def adopted(dimensions: Sequence[Dimension]) -> None:
+            before = dict(shares._footprints)
+            adopt(dimensions)
+            for id_, footprint in before.items():
+                shares._footprints[id_] = tuple(
+                    (*one, *one)[: len(dimensions)] for one in footprint
+                )
+
+        shares.adopt = adopted  # type: ignore[method-assign]
+
+
+class MixesSpaces(Matcher):
+    """It keeps what it is told of all spaces together, and delivers to whoever it is for."""
+
+    def __init__(
+        self, config: BrokerConfig, modules: Sequence[Module], settings: MatcherSettings
+    ) -> None:
+        super().__init__(config, modules, settings)
+        wards = Wards()
+        for seat in self.seats.values():
+            seat.wards = wards
+
+
+class AsksAgain(Dispatcher):
+    """Of one that delivers directly, and is out of sight: another is asked, though it may have delivered."""
+
+    def lost(self, link: Link) -> None:
+        self._unasked.update(dict.fromkeys(self.holding.given_up(link.name)))

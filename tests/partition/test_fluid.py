@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from roost.experiments.partition.cell import cell
 from roost.experiments.partition.setup import dimensions_of, fluid, ranges
 from roost.language import Event, parse_subscription
 from roost.partition.attributes import choose_dimensions
@@ -124,3 +125,26 @@ def test_sets_are_counted_as_the_partition_fills_them() -> None:
             _, start, end = table.bound(dimension, place)
             overlapping = (low[:, dimension] < end) & (high[:, dimension] > start)
             assert sizes[dimension][place] == overlapping.sum()
+
+
+def test_sparks_layout_and_ours() -> None:
+    """One attribute is P2P: mPartition copies more, and searches less."""
+    row = cell(
+        {
+            "what": "layouts",
+            "subscriptions": 400,
+            "publications": 40_000,
+            "parts": 4,
+            "tasks": 2,
+        },
+        1,
+    )
+    found = {name: float(value) for name, value in row.items() if isinstance(value, float)}
+    for way in ("plan", "mpartition"):
+        assert found[f"{way}_copies"] >= 1.0
+        assert 0.0 < found[f"{way}_searched"] <= 1.0
+        assert found[f"{way}_rows"] >= 40_000 + 400
+        assert 1 / found[f"{way}_cells"] <= found[f"{way}_largest_part"] < 1.0
+    assert found["mpartition_searched"] < found["plan_searched"]
+    # The plan keeps to its bound; mPartition's hot spots do not.
+    assert found["plan_largest_set"] <= 1 / 4 < found["mpartition_largest_set"]

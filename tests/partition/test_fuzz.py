@@ -46,6 +46,7 @@ PLANTED = "tests.partition.planted"
         ("TakesAnyAnswer", 11),
         ("LetsGoAtOnce", 4),
         ("RepeatsItself", 15),
+        ("OldFootprints", 23),
     ],
 )
 def test_planted_bugs_are_caught(bug: str, seed: int) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from random import Random
 
 import pytest
 
+from roost.experiments.partition.cell import cell
+from roost.partition import notes
 from roost.partition.accrual import AccrualSettings, Detector
-from roost.partition.gossip import Digest, Gossip
+from roost.partition.gossip import AROUND, Digest, Gossip, around
 
 
 def test_the_papers_seconds_are_cassandras_threshold() -> None:
@@ -50,6 +53,7 @@ class Circle:
         self.stamps = dict.fromkeys(self.all, (1, ""))
         self.down: set[str] = set()
         self.now = 0.0
+        self.bytes = 0
 
     def round(self) -> None:
         self.now += 1.0
@@ -57,9 +61,11 @@ class Circle:
             if name in self.down:
                 continue
             gossip.tick()
-            for partner in gossip.partners(list(self.all), self.random.random):
+            watched = around(name, self.all)
+            for partner in gossip.partners(list(self.all), watched, self.random.random):
                 if partner not in self.down:
-                    digest = gossip.digest(self.stamps[name])
+                    digest = gossip.digest({"": self.stamps[name]}, watched)
+                    self.bytes += len(notes.encode(digest))
                     self.all[partner].hear(digest, self.now)
                     newer = max(self.stamps[name], self.stamps[partner])
                     self.stamps[name] = self.stamps[partner] = newer
@@ -104,17 +110,58 @@ def test_who_comes_back_has_a_later_life() -> None:
         circle.round()
     assert circle.all["M0"].beats["M1"][0] == 2
     # What somebody still says of its earlier life does not count.
-    circle.all["M0"].hear(Digest((1, ""), {"M1": (1, 999)}), circle.now)
+    circle.all["M0"].hear(Digest({"": (1, "")}, {"M1": (1, 999)}), circle.now)
     assert circle.all["M0"].beats["M1"][0] == 2
 
 
 def test_partners_are_log_n_of_the_others() -> None:
     gossip = Gossip("M0", 1, 0.0)
     draw = Random(0).random
-    assert gossip.partners(["M0"], draw) == []
-    assert gossip.partners(["M0", "M1"], draw) == ["M1"]
+    assert gossip.partners(["M0"], [], draw) == []
+    assert gossip.partners(["M0", "M1"], ["M1"], draw) == ["M1"]
     names = [f"M{n}" for n in range(20)]
     for _ in range(20):
-        chosen = gossip.partners(names, draw)
+        chosen = gossip.partners(names, around("M0", names), draw)
         assert len(chosen) == len(set(chosen)) == 4
         assert "M0" not in chosen
+
+
+def test_among_many_one_hears_of_those_around_it_and_all_are_watched() -> None:
+    """What a matcher says does not grow with their number, and still nobody is gone unnoticed."""
+    circle = Circle(200)
+    names = list(circle.all)
+    watchers = Counter(other for name in names for other in around(name, names))
+    assert set(watchers.values()) == {AROUND}
+    circle.stamps["M5"] = (2, "D")
+    for _ in range(12):
+        circle.round()
+    assert set(circle.stamps.values()) == {(2, "D")}
+    assert circle.bytes / 200 / 12 < 7_000
+    watched = {name: around(name, names) for name in names}
+    assert not any(g.suspects(watched[name], circle.now) for name, g in circle.all.items())
+    circle.down = {"M7", "M8", "M9", "M150"}
+    for _ in range(6):
+        circle.round()
+    there = {name: g for name, g in circle.all.items() if name not in circle.down}
+    seen = {s for name, g in there.items() for s in g.suspects(watched[name], circle.now)}
+    assert seen == circle.down
+
+
+def test_what_a_service_says_to_itself() -> None:
+    """IV.C: 2.9 kB a second and matcher there, and no more than 3 here."""
+    alone = cell({"what": "traffic", "matchers": 20}, 1)
+    loaded = cell(
+        {
+            "what": "simulated_traffic",
+            "matchers": 4,
+            "subscriptions": 100,
+            "best_per_s": 50,
+            "lasts_s": 4,
+        },
+        1,
+    )
+    assert 0 < float(alone["gossip_bytes_per_s"] or 0) < 3_000
+    assert float(alone["step_bytes"] or 0) < float(alone["table_bytes"] or 0) / 5
+    for part in ("gossip", "reports"):
+        assert 0 < float(loaded[f"{part}_bytes_per_s"] or 0) < 1_000
+    assert float(loaded["total"] or 0) < 3_000

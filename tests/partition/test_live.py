@@ -20,8 +20,9 @@ NAMES = (*FRONTS, *BACKS)
 class Service:
     """Two dispatchers and two matchers in this process. Each dials those before it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, words: str = "") -> None:
         self._folder = folder
+        self._words = words
         self._ports: dict[str, int] = {}
         self.servers: dict[str, BrokerServer] = {}
 
@@ -35,12 +36,13 @@ class Service:
         words = f"dispatchers={','.join(FRONTS)}"
         machine = f"{MATCHER} {words} gossip_s=0.2"
         if name in FRONTS:
-            machine = f"{DISPATCHER} {words} dimensions=x:0:10 matchers={','.join(BACKS)}"
+            matchers = ",".join(BACKS)
+            machine = f"{DISPATCHER} {words} dimensions=x:0:10 matchers={matchers} {self._words}"
         config = ServerConfig(
             broker=BrokerTable(
                 name=name,
                 port=self._ports.get(name, 0),
-                machine=machine,
+                machine=machine.strip(),
                 data=str(self._folder / name),
                 redial_min_s=0.05,
                 redial_max_s=0.1,
@@ -136,6 +138,39 @@ def test_a_queue_that_is_polled_outlives_its_dispatcher(tmp_path: Path) -> None:
                         got += [int(event["n"]) for event in events]
                 assert got == [n for n in range(40) if n % 10 >= 5]
                 await close_queue(handle)
+        finally:
+            for name in list(service.servers):
+                await service.stop(name)
+
+    asyncio.run(play())
+
+
+def test_matchers_deliver_directly(tmp_path: Path) -> None:
+    """The paper's way: all of it comes while nobody crashes, in any order, and says what it was called."""
+
+    async def play() -> None:
+        service = Service(tmp_path, "delivery=direct")
+        for name in NAMES:
+            await service.start(name)
+        try:
+            async with (
+                connect(service.url("D0")) as writer,
+                connect(service.url("D1")) as reader,
+                asyncio.timeout(60),
+            ):
+                far, near = reader.subscribe("x >= 0"), writer.subscribe("x >= 5")
+                await far.ready()
+                await near.ready()
+                for number in range(100):
+                    await writer.publish({"x": number % 10, "n": number}, headers={"v": "2"})
+                there = [await far.get(30) for _ in range(100)]
+                here = [await near.get(30) for _ in range(50)]
+                assert sorted(int(event["n"]) for event in there) == list(range(100))
+                assert sorted(int(e["n"]) for e in here) == [n for n in range(100) if n % 10 >= 5]
+                origins = {event.headers["roost-origin"] for event in there}
+                assert len(origins) == 100
+                assert all(event.headers["v"] == "2" for event in there)
+                assert service.servers["D0"].status()["given_up"] == 0
         finally:
             for name in list(service.servers):
                 await service.stop(name)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
+import pytest
 
 from roost.broker.hops import Entry, Session
+from roost.broker.messages import Delivery, Frame, Publication
 from roost.language import Event, parse_subscription
+from roost.partition import roster as roster_module
 from roost.partition.notes import Found
 from roost.partition.roster import FIRST_SIZE, Answer, Roster
+from roost.wire.codec import delivery_head, encode, size_of
 
 EVENT = Event({"x": 1})
 YES, NO = parse_subscription("x = 1"), parse_subscription("x = 2")
@@ -68,3 +72,40 @@ def test_what_has_changed_since_the_matcher_heard_is_looked_at_again() -> None:
     assert subscribe("d", 6) == 0
     assert roster.receivers(answer(2, [0, 1]), 0, EVENT) == {one: ("d", "b")}
     assert roster.receivers(answer(6, []), 0, EVENT) == {}
+
+
+def test_names_are_as_a_frame_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short and long ones, ASCII or not, few and many; and if there are more than a mark can count."""
+    for most in (0xFFFF, 20):
+        monkeypatch.setattr(roster_module, "NAMES_MAX", most)
+        entries: dict[str, Entry] = {}
+        roster = Roster(entries)
+        one, other = Session("s", "s", None), Session("t", "t", None)
+        names = [f"n{number}" * (1 + number % 30) for number in range(40)] + [
+            "\u00fc" * 20,
+            "x" * 300,
+        ]
+        for number, name in enumerate(names):
+            session = one if number % 3 else other
+            entries[name] = Entry(name, number, YES, session)
+            assert roster.add(entries[name], number + 1) == number
+        slots = list(range(len(names)))
+        ends = np.array([len(slots), len(slots) + 1], np.uint32)
+        found = Found("", 1, None, ends.tobytes(), np.array([*slots, 4], np.uint32).tobytes())
+        said = Answer(found, len(names))
+        for place, wanted in ((0, names), (1, names[4:5])):
+            receivers = roster.receivers(said, place, EVENT)
+            assert {n for ids in receivers.values() for n in ids} == set(wanted)
+            for session, ids in receivers.items():
+                expected = tuple(n for n in wanted if entries[n].hop is session)
+                delivery = Delivery(Publication("p", 1, EVENT), ids)  # type: ignore[arg-type]
+                plain = Delivery(Publication("p", 1, EVENT), expected)
+                assert encode(Frame(1, 7, delivery, 0)) == encode(Frame(1, 7, plain, 0))
+                assert size_of(Frame(1, 7, delivery, 0)) == size_of(Frame(1, 7, plain, 0))
+                assert delivery_head(Frame(1, 7, delivery, 0), 9) == delivery_head(
+                    Frame(1, 7, plain, 0), 9
+                )
+                assert (len(ids), ids[0], ids[1:]) == (len(expected), expected[0], expected[1:])
+                assert tuple(ids) == expected
+                assert ids == expected
+                assert hash(ids) == hash(expected)

@@ -55,7 +55,7 @@ def test_it_delivers() -> None:
     assert all(matched)
     # On each dimension every matcher has only its part: together less than a copy on each.
     for key in ((0,), (1,)):
-        assert sum(matcher_of(world, f"M{n}").wards.size(key) for n in range(4)) < 4 * 12
+        assert sum(matcher_of(world, f"M{n}").seats[""].wards.size(key) for n in range(4)) < 4 * 12
 
 
 @pytest.mark.parametrize("seed", range(1, 4))
@@ -174,3 +174,54 @@ def test_sizes_alone_leave_some_idle_while_others_are_behind() -> None:
     row = cell({**LOAD, "policy": "amount", "share": 0.9}, 1)
     assert not row["bears"]
     assert float(row["load_deviation"] or 0) > 0.14
+
+
+@pytest.mark.parametrize("dispatchers", [1, 2])
+def test_matchers_deliver_directly(dispatchers: int) -> None:
+    """II.B, the paper's way: nothing is lost or doubled while nobody crashes, and nobody waits for order."""
+    took_s = {}
+    for delivery in ("ordered", "direct"):
+        lines = service(
+            4,
+            dispatchers,
+            settings=["asking on", "ack_delay_s 0"],
+            dispatcher_words=f"delivery={delivery} policy=random",
+            matcher_words="message_s=0.15",
+        )
+        lines += crowd(2, until=20, dispatchers=dispatchers)
+        world, checks, _ = simulated(lines, 20.0)
+        assert checks.violations == ()
+        assert checks.delivered > 300
+        assert (world.oracle.overtaken > 0) == (delivery == "direct")
+        took_s[delivery] = world.delays.mean
+    assert took_s["direct"] < took_s["ordered"]
+
+
+def test_what_is_lost_with_a_matcher_that_delivers_directly_is_counted() -> None:
+    """The paper loses what its matchers were asked about; and nothing comes twice."""
+    lines = service(4, dispatcher_words="delivery=direct", matcher_words="message_s=0.1")
+    lines += [*crowd(4, until=30), "12.0 broker crash M2 keep"]
+    world, checks, _ = simulated(lines, 30.0)
+    given_up = sum(dispatcher_of(world, name).figures()["given_up"] for name in ("D0", "D1"))
+    assert 0 < given_up < 30
+    assert checks.doubled == 0
+    assert checks.lost > 0
+    assert all(len(dispatcher_of(world, name).holding) == 0 for name in ("D0", "D1"))
+
+
+@pytest.mark.parametrize("dispatcher", [DISPATCHER, "tests.partition.planted:AsksAgain"])
+def test_what_is_delivered_directly_never_comes_twice(dispatcher: str) -> None:
+    """A matcher that is out of sight delivers all the same."""
+    lines = service(
+        3,
+        settings=["asking on", "ack_delay_s 0"],
+        dispatcher=dispatcher,
+        dispatcher_words="delivery=direct",
+        matcher_words="message_s=0.1",
+    )
+    lines += crowd(4, until=20)
+    for n in range(6):
+        lines += [f"{5 + n * 2}.0 link cut D0 M{n % 3}", f"{5 + n * 2}.5 link heal D0 M{n % 3}"]
+    _, checks, _ = simulated(lines, 20.0)
+    assert (checks.doubled > 0) == (dispatcher != DISPATCHER)
+    assert checks.delivered > 300

@@ -26,7 +26,7 @@ def an_event(random: Random) -> dict[str, Value]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_every_set_alone_finds_every_match_at_every_step(seed: int) -> None:
-    """Segments and subscriptions come and go, one is wide and then is not: none is missed or doubled."""
+    """Segments, dimensions and subscriptions come and go, one is wide and then is not: none is missed."""
     random = Random(seed)
     dimensions = tuple(Dimension(name, 0, 9) for name in random.sample("abc", 2))
     table = even_table(dimensions, owners(["M0", "M1", "M2"], 2))
@@ -46,6 +46,7 @@ def test_every_set_alone_finds_every_match_at_every_step(seed: int) -> None:
                 shares.add(id_, *kept[id_])
         shares.flush()
         table = changed(table, random)
+        shares.adopt(table.dimensions)
         shares.promise("M0", regions_of(table, "M0"))
         for fill in told:
             for _ in wards.filling(ME, fill):

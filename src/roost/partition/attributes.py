@@ -5,8 +5,12 @@ for messages as they come, the set along it is often smaller than those along th
 Of a sample of subscriptions and of events the expected share of all subscriptions that has to be searched
 follows: for each event and each attribute, the share that overlaps the event's segment; of these the least
 over the chosen attributes; the mean over all events. `choose_dimensions` adds the attribute that lowers it
-most, one by one. A change has to pay: the old dimensions stay, unless the new ones search less by more than
-`gain`.
+most, one by one, as long as it lowers it by more than `WORTH`. A change has to pay: the old dimensions stay,
+unless the new ones search less by more than `gain`.
+
+A service gets there in steps (`next_step`), one dimension at a time, and so that there is always one more
+rather than one less: what is chosen comes first, then goes what is not. With the same sample no step undoes
+another, as all lead to the one choice.
 
 Extents are where the middle 98 % of the values lie that are asked for or published, so that a stray value
 does not leave all others to one segment.
@@ -14,7 +18,10 @@ does not leave all others to one segment.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -22,10 +29,12 @@ from numpy.typing import NDArray
 
 from roost.language import Event, Interest, filters_of
 from roost.partition.dimensions import Dimension, footprint_of, point_of
-from roost.partition.segments import even_table, overlaps_region
+from roost.partition.segments import even_row
 
 Floats = NDArray[np.float64]
 STRAY = 0.01
+# An attribute is chosen if it lowers what is searched by this share, and goes if it does not.
+WORTH = 0.02
 
 
 class DimensionChoice(Struct, frozen=True):
@@ -64,7 +73,10 @@ def choose_dimensions(
             (n for n in shares if n not in chosen),
             key=lambda n: (float(np.minimum(least, shares[n]).mean()), n),
         )
-        least = np.minimum(least, shares[name])
+        lower: Floats = np.minimum(least, shares[name])
+        if chosen and float(lower.mean()) > float(least.mean()) * (1.0 - WORTH):
+            break
+        least = lower
         chosen.append(name)
         steps.append((name, float(least.mean())))
     searched = float(least.mean()) if len(events) else 1.0
@@ -73,6 +85,57 @@ def choose_dimensions(
         return DimensionChoice(tuple(present), before, before, tuple(steps), changed=False)
     dimensions = tuple(known.get(name, extents[name]) for name in chosen)
     return DimensionChoice(dimensions, searched, before, tuple(steps), changed=True)
+
+
+class DimensionStep(Struct, frozen=True):
+    """What is to be done next, and why; nothing if there is no dimension."""
+
+    what: Literal["come", "go"]
+    dimension: Dimension
+    searched: float  # with what is chosen, ...
+    before: float  # ... and with what there is
+
+
+def next_step(
+    subscriptions: Sequence[Interest],
+    events: Sequence[Event],
+    *,
+    most: int,
+    matchers: int,
+    present: Sequence[Dimension],
+) -> DimensionStep | None:
+    """Towards what `choose_dimensions` chooses."""
+    choice = choose_dimensions(subscriptions, events, most=most, matchers=matchers, present=present)
+    before = choice.before if choice.before is not None else 1.0
+    there = [dimension.attribute for dimension in present]
+    missing = [d for d in choice.dimensions if d.attribute not in there]
+    if missing:
+        return DimensionStep("come", missing[0], choice.searched, before)
+    best = [name for name, _ in choice.steps]
+    others = [d for d in present if d.attribute not in best]
+    if not others or len(others) == len(present):
+        return None
+    without = {
+        d.attribute: _searched([p for p in present if p is not d], subscriptions, events, matchers)
+        for d in others
+    }
+    least = min(others, key=lambda d: (without[d.attribute], d.attribute))
+    searched = without[least.attribute]
+    if len(present) > most or searched * (1.0 - WORTH) <= before:
+        return DimensionStep("go", least, searched, before)
+    return None
+
+
+def _searched(
+    dimensions: Sequence[Dimension],
+    subscriptions: Sequence[Interest],
+    events: Sequence[Event],
+    matchers: int,
+) -> float:
+    least: Floats = np.ones(len(events))
+    for dimension in dimensions:
+        least = np.minimum(least, searched_shares(dimension, subscriptions, events, matchers))
+    return float(least.mean()) if len(events) else 1.0
 
 
 def _asked(subscriptions: Sequence[Interest]) -> list[str]:
@@ -94,19 +157,23 @@ def searched_shares(
     dimension: Dimension, subscriptions: Sequence[Interest], events: Sequence[Event], matchers: int
 ) -> Floats:
     """Of each event, the share of all subscriptions in its segment along a dimension of equal segments."""
-    table = even_table([dimension], [[str(number) for number in range(matchers)]])
-    prints = [footprint_of(subscription, [dimension]) for subscription in subscriptions]
-    sizes = np.array(
-        [
-            sum(overlaps_region(one, (table.bound(0, place),)) for one in prints)
-            for place in range(matchers)
-        ],
-        np.float64,
-    ) / max(1, len(prints))
+    starts = [segment.start for segment in even_row(dimension, [""] * matchers)]
+    counts = np.zeros(matchers)
+    for subscription in subscriptions:
+        taken: set[int] = set()
+        for (spans,) in footprint_of(subscription, [dimension]):
+            for low, high in ((-math.inf, math.inf),) if spans is None else spans:
+                taken.update(range(_place(starts, low), _place(starts, high) + 1))
+        counts[sorted(taken)] += 1
+    sizes = counts / max(1, len(subscriptions))
     points = [point_of(event, [dimension])[0] for event in events]
     # Without the attribute any segment will do: the smallest.
-    found = [sizes.min() if p is None else sizes[table.place(0, p)] for p in points]
+    found = [sizes.min() if p is None else sizes[_place(starts, p)] for p in points]
     return np.array(found, np.float64)
+
+
+def _place(starts: Sequence[float], coordinate: float) -> int:
+    return max(0, bisect_right(starts, coordinate) - 1)
 
 
 def extent_of(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roost.partition.batch import Points
-from roost.partition.dimensions import Point
+from roost.partition.dimensions import Dimension, Point
 from roost.partition.forwarding import POLICIES, at_random, choose
 from roost.partition.segments import Finder, Option, SegmentTable, spare_options
 from roost.partition.sights import Sights
@@ -45,14 +45,19 @@ class Candidates:
         self._table = table
         self._finder = Finder(table)
 
+    @property
+    def dimensions(self) -> Sequence[Dimension]:
+        """What coordinates are on."""
+        return self._finder.dimensions
+
     def divide(
         self, points: Points, tried: Sequence[Sequence[Option]], now: float
     ) -> tuple[Division, list[int]]:
         """Who is asked about which events, and those that there is nobody for."""
         left: Sequence[int] = range(points.shape[1])
         division: Division = []
-        are_alike = self._policy is not at_random and not any(tried) and not np.isnan(points).any()
-        if are_alike and len(left) >= MANY:
+        are_alike = self._policy is not at_random and not any(tried)
+        if are_alike and len(left) >= MANY and not np.isnan(points[self._finder.live]).any():
             division, left = self._divide_many(points, now)
         asked: dict[Option, list[int]] = {}
         nobody = []
@@ -85,7 +90,7 @@ class Candidates:
             best = ranks[part].argmin(axis=0)
             numbers = part[best, np.arange(part.shape[1])]
             chosen[start : start + PART] = np.where(ranks[numbers] < len(options), numbers, -1)
-            counts = np.bincount(numbers, minlength=len(options))
+            counts = np.bincount(numbers)
             for number in np.flatnonzero(counts).tolist():
                 if ranks[number] < len(options):
                     self._sights.sent(options[number], int(counts[number]), now)
@@ -102,6 +107,6 @@ class Candidates:
             if self._is_there(option.matcher):
                 drawn = self._draw()
                 keys.append((self._policy(self._sights.sight(option, now), drawn), drawn, number))
-        ranks = np.full(len(options), len(options))
+        ranks = np.full(len(options) + 1, len(options))  # nobody is behind the last, too
         ranks[[number for _, _, number in sorted(keys)]] = np.arange(len(keys))
         return ranks

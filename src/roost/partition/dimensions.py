@@ -48,7 +48,7 @@ DIGITS = 7
 FIRST, LAST = ord(" "), ord("~")
 
 
-class Dimension(Struct, frozen=True):
+class Dimension(Struct, frozen=True, array_like=True):
     """An attribute, and where its values are to be expected: outside of that they are rare, and welcome."""
 
     attribute: str

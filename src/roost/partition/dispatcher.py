@@ -11,11 +11,14 @@ when every other dispatcher knows how much whoever matches for it has to have he
 each question: a matcher that has heard less does not answer. So nobody has to wait for matchers that are
 slow, cut off or gone.
 
+**Order** is what events are held for. With `delivery=direct` matchers deliver, as in the paper, and nobody
+waits for it: see `direct`.
+
 **The table** may be written by any dispatcher (see `handover`), and the last one holds. It only says whom
 to fill and whom to ask: what makes an answer complete are promises.
 
 **Clients that move** to another dispatcher have what they published here arrive everywhere first, and what
-was on the way to them come: see `_hands_over`.
+was on the way to them come: see `departures`.
 
 **What is held** has a bound (`held_max`). At it, whoever publishes is read no further, and so not
 acknowledged, until half of it has gone.
@@ -32,9 +35,10 @@ from typing import Any
 
 import numpy as np
 
-from roost.broker.commands import Decision, Record, StoreKey
+from roost.broker import events as ev
+from roost.broker.commands import Answered, Record, StoreKey
 from roost.broker.config import BrokerConfig
-from roost.broker.exchange import ID_MARK_BYTES, parts_of
+from roost.broker.exchange import parts_of
 from roost.broker.hops import Entry, Link, Session
 from roost.broker.messages import (
     HANDED_OVER,
@@ -50,14 +54,22 @@ from roost.broker.module import Module
 from roost.broker.node import Listeners
 from roost.broker.server import Costs
 from roost.broker.station import Station
+from roost.broker.written_ids import WrittenIds
 from roost.errors import UserError
 from roost.partition import notes, roster
-from roost.partition.batch import Batch
+from roost.partition.attributes import DimensionStep
+from roost.partition.batch import Batch, Written
 from roost.partition.candidates import Candidates
+from roost.partition.curator import SAMPLE, Curator, operators_step
+from roost.partition.decisions import reshaped, wished
+from roost.partition.departures import Departures
+from roost.partition.direct import DELIVERIES, DIRECT, Arrivals, Envelope
 from roost.partition.forwarding import POLICIES
 from roost.partition.handover import JOINS, first_table
-from roost.partition.holding import HandingOver, Held, Holding
+from roost.partition.holding import Held, Holding
 from roost.partition.matcher import NAME
+from roost.partition.needs import Needs
+from roost.partition.patches import Patch
 from roost.partition.pulse import Pulse
 from roost.partition.roster import Answer, Roster
 from roost.partition.segments import Option, SegmentTable, regions_of
@@ -70,6 +82,8 @@ FLUSH = "flush"
 RETRY = "retry"
 PULL = "pull"
 LOOK = "look"
+CHOOSE = "choose"
+EVEN = "even"
 LOOK_S = 1.0
 
 
@@ -91,12 +105,26 @@ class Dispatcher(Station):
             raise UserError(f"policy {settings.policy!r}; expected one of {', '.join(POLICIES)}")
         if settings.join not in JOINS:
             raise UserError(f"join {settings.join!r}; expected one of {', '.join(JOINS)}")
-        self._dimensions = parse_dimensions(settings.dimensions)
+        if settings.delivery not in DELIVERIES:
+            raise UserError(
+                f"delivery {settings.delivery!r}; expected one of {', '.join(DELIVERIES)}"
+            )
+        # What the first dispatcher that is there does, and how often.
+        self._by_the_first = {CHOOSE: settings.choose_s, EVEN: settings.even_s}
+        self._direct = settings.delivery == DIRECT
+        self._arrivals = Arrivals()
+        self._given_up = 0  # events whose matcher was lost: only if they are delivered directly
+        self._dimensions = parse_dimensions(settings.dimensions)  # that it begins with
         self.shares = Shares(self._dimensions, self._fill)
+        self.curator = Curator(settings.dimensions_max)
         super().__init__(config, modules, settings)
         self.roster = Roster(self.clientele.subscriptions)
         me = self.identity.name
-        self._others = [name for name in settings.dispatcher_names if name != me]
+        self.space = next((s for s, names in settings.spaces.items() if me in names), "")
+        its = settings.spaces.get(self.space, [])
+        if len(settings.spaces) > 1:
+            raise UserError(f"{me}: dispatchers of {len(settings.spaces)} spaces; expected its own")
+        self._others = [name for name in its if name != me]
         self.holding = Holding()
         self.sights = Sights(len(self._others) + 1)
         self.pulse = Pulse(settings.patience)
@@ -104,17 +132,24 @@ class Dispatcher(Station):
         self.candidates = Candidates(
             settings.policy, self.sights, self._is_there, self._random.random
         )
-        self.steward = Steward(me, self._others, self._adopted)
-        # Of each dispatcher, how much a matcher has to have heard of it.
-        self._needs: dict[str, notes.Mark] = {}
-        self._known: dict[str, notes.Mark] = {}  # what the others have of ours
-        self._settles: dict[
-            tuple[str, str], int
-        ] = {}  # (session, id) -> the number that it waits for
-        self._handing: dict[str, HandingOver] = {}  # by session
-        self._barriers: list[tuple[str, str, int]] = []  # (who asks, id, up to which event)
+        self.steward = Steward(
+            me,
+            self._others,
+            self.links,
+            self._say,
+            adopted=self._adopted,
+            is_there=self._is_there,
+            sights=self.sights,
+            spans=self.shares.spans_in,
+            join=settings.join,
+        )
+        self.needs = Needs(me, self._others, self.links, self._say, self.keep, self._settled)
+        self.departures = Departures(
+            self.holding, self._others, self.links, self._say, self.keep, self._handed_over
+        )
         self._kept_back: dict[int, Message] = {}  # between `clear` and `begin`
         self._unasked: dict[Held, None] = {}  # to be asked about, until `handled`
+        self._handlers[ev.Asked] = self._asked_by_operator
         self._heard: dict[type, Callable[[Link, Any], None]] = {
             notes.Hello: self._hello,
             notes.Found: self._found,
@@ -123,20 +158,17 @@ class Dispatcher(Station):
                 link.name, note.paces, note.busy, self.now
             ),
             notes.Need: self._need,
-            notes.Heard: self._is_heard,
-            notes.Known: lambda link, note: self._steward(
-                lambda: self.steward.known(link.name, (note.version, note.writer))
-            ),
-            notes.Tables: lambda _, note: self._steward(lambda: self.steward.adopt(note.table)),
-            notes.Pull: lambda link, _: self._say(link, notes.Tables(self.steward.table)),
-            notes.Join: self._joins,
-            notes.Filled: self._filled,
-            notes.Leave: lambda link, _: self._steward(
-                lambda: self.steward.leave(link.name, self.sights.loads(), self._away())
-            ),
-            notes.Suspect: self._suspect,
-            notes.Barrier: self._barrier,
-            notes.Passed: self._passed,
+            notes.Heard: self.needs.heard,
+            notes.Known: self.steward.knows,
+            notes.Tables: self.steward.shown,
+            Patch: self.steward.patched,
+            notes.Pull: self.steward.shows,
+            notes.Join: self.steward.joins,
+            notes.Filled: self.steward.filled,
+            notes.Leave: self.steward.leaves,
+            notes.Suspect: self.steward.suspected,
+            notes.Barrier: self.departures.barrier,
+            notes.Passed: self.departures.passed,
         }
 
     # --- the beginning, and neighbours --------------------------------------------------------------
@@ -144,7 +176,7 @@ class Dispatcher(Station):
     def restored(self, records: Mapping[StoreKey, Any]) -> None:
         roster.warm_up()
         self.shares.epoch = f"{self.identity.in_this_life}.{self.identity.life}"
-        self.holding.life = self.shares.epoch
+        self.holding.life = self._arrivals.life = self.shares.epoch
         self._random.seed(self.shares.epoch)
         table = records.get(("table",))
         self.steward.table = (
@@ -153,40 +185,53 @@ class Dispatcher(Station):
             else first_table(self._dimensions, self.settings.matcher_names, self.settings.stride)
         )
         self.candidates.adopt(self.steward.table)
-        self._needs[self.identity.name] = (self.shares.epoch, self.shares.number)
+        self.shares.adopt(self.steward.table.dimensions)
+        self.needs.begin(self.shares.epoch, self.shares.number)
         for key, value in records.items():
             if key[0] == "needs":
-                self._needs[str(key[1])] = (value[0], value[1])
+                self.needs.restore(str(key[1]), value)
             elif key[0] == "held":
                 self.holding.hold(value, None, self.now)
             elif key[0] == "settle":
-                self._settles[str(key[1]), str(key[2])] = self.shares.number
+                self.needs.restore_waiting(str(key[1]), str(key[2]), self.shares.number)
             elif key[0] == "handing":
-                self._handing[str(key[1])] = HandingOver(f"{self.shares.epoch}/{key[1]}", value)
+                self.departures.restore(str(key[1]), value)
         self.set_timer(PULL, self.settings.pull_s * self._random.random())
         self.set_timer(LOOK, LOOK_S)
-        if len(self.holding) or self._handing:
+        for name, every_s in self._by_the_first.items():
+            if every_s > 0:
+                self.set_timer(name, every_s)
+        if len(self.holding) or len(self.departures):
             self._later()
 
     def greeted(self, link: Link) -> None:
         if link.name in self._others:
-            self._say(link, notes.Need(self._needs[self.identity.name]))
-            self._say(link, notes.Tables(self.steward.table))
-            self._say(link, notes.Known(*self.steward.table.stamp))
-            for handing in self._handing.values():
-                if handing.waits_for is not None:
-                    self._say(link, notes.Barrier(handing.id))
+            self.needs.greeted(link)
+            self.steward.greeted(link)
+            self.departures.greeted(link)
 
     def begun(self, link: Link) -> None:
         self.shares.forget(link.name)  # it says hello, and is told all
         self.greeted(link)
 
     def lost(self, link: Link) -> None:
-        self._unasked.update(dict.fromkeys(self.holding.given_up(link.name)))
+        if not self._direct:  # else it may have delivered, or does when it is back
+            self._give_up(link.name)
 
     def removed(self, link: Link, cause: str) -> None:  # noqa: ARG002
         self.shares.forget(link.name)
-        self.lost(link)
+        self._give_up(link.name)
+
+    def _give_up(self, matcher: str) -> None:
+        """It will not answer any more: somebody else is asked, unless it may have delivered."""
+        given_up = self.holding.given_up(matcher)
+        if self._direct:
+            self._given_up += len(given_up)
+            for held in given_up:
+                self.holding.let_go(held)
+            self._go_on_reading()
+        else:
+            self._unasked.update(dict.fromkeys(given_up))
 
     def clear(self, link: Link, cause: str) -> None:
         # Of all that waits for a neighbour only publications would stay, and what goes to dispatchers are
@@ -233,56 +278,35 @@ class Dispatcher(Station):
     def _hello(self, link: Link, hello: notes.Hello) -> None:
         share = self.shares.shares.get(link.name)
         if share is None or share.life != hello.life:
-            self._unasked.update(dict.fromkeys(self.holding.given_up(link.name)))
+            self._give_up(link.name)
             self.sights.forget(link.name)
             self.shares.begin(link.name, hello.life, regions_of(self.steward.table, link.name))
         self._ask_again()
 
     def session_messages(self) -> Listeners:
-        return {Settle: self._settle, HandOver: self._hands_over}
+        return {
+            Settle: self._settle,
+            HandOver: lambda session, message: self.departures.begin(session, message.cause),
+        }
 
     def _settle(self, session: Session, message: Settle) -> None:
-        """In place is what all dispatchers know that matchers have to know."""
         self.shares.flush()
-        self._settles[session.name, message.id] = self.shares.number
-        self.keep("settle", session.name, message.id, value=True)
-        mark = self._needs[self.identity.name] = (self.shares.epoch, self.shares.number)
-        for name in self._others:
-            if name in self.links and not self._has(name, mark):
-                self._say(self.links[name], notes.Need(mark))
-        self._confirm()
+        self.needs.settle(session.name, message.id, self.shares.number)
+
+    def _settled(self, name: str, id_: str) -> None:
+        session = self.sessions.get(name)
+        if session is not None and not session.ended:
+            self.tell(session, Settled(id_))
 
     def _need(self, link: Link, need: notes.Need) -> None:
-        epoch, number = need.mark
-        self._needs[link.name] = (epoch, number)
-        self.keep("needs", link.name, value=(epoch, number))
-        self._say(link, notes.Heard(need.mark))
+        self.needs.need(link, need)
         self._ask_again()
-
-    def _is_heard(self, link: Link, heard: notes.Heard) -> None:
-        epoch, number = heard.mark
-        self._known[link.name] = (epoch, number)
-        self._confirm()
-
-    def _confirm(self) -> None:
-        """Whose subscriptions are in place now is told so."""
-        for (name, id_), number in list(self._settles.items()):
-            mark = (self.shares.epoch, number)
-            if all(self._has(other, mark) for other in self._others):
-                del self._settles[name, id_]
-                self.keep("settle", name, id_, value=None)
-                session = self.sessions.get(name)
-                if session is not None and not session.ended:
-                    self.tell(session, Settled(id_))
-
-    def _has(self, other: str, mark: notes.Mark) -> bool:
-        epoch, number = self._known.get(other, ("", -1))
-        return epoch == mark[0] and number >= mark[1]
 
     # --- events -------------------------------------------------------------------------------------
 
     def from_session(self, session: Session, publication: Publication) -> None:
-        self.keep("held", publication.publisher, publication.sequence, value=publication)
+        if not self._direct:
+            self.keep("held", publication.publisher, publication.sequence, value=publication)
         self._unasked[self.holding.hold(publication, session, self.now)] = None
         if len(self.holding) >= self.settings.held_max and session.connection is not None:
             self.pulse.is_full = True
@@ -299,14 +323,16 @@ class Dispatcher(Station):
                     kinds.setdefault(tuple(held.publication.event.attributes), []).append(held)
             for some in kinds.values():
                 self._ask(some)
+                if self.settings.choose_s > 0:
+                    self.curator.note([held.publication.event for held in some])
 
     def _ask(self, some: Sequence[Held]) -> None:
         """Ask the best candidates that have not been asked; about what there is none for, later."""
-        if any(name not in self._needs for name in self._others):
+        if not self.needs.complete:
             self._later()  # nobody knows what has to be known
             return
         events = Batch.of([held.publication.event.attributes for held in some])
-        points = events.points(self._dimensions)
+        points = events.points(self.candidates.dimensions)
         tried = [held.tried for held in some]
         division, nobody = self.candidates.divide(points, tried, self.now)
         for option, places in division:
@@ -320,7 +346,7 @@ class Dispatcher(Station):
         count, parts = len(some), 1
         if count > notes.EVENTS_MAX:
             parts = -(-count // notes.EVENTS_MAX)
-        elif count > 1 and events.size() > notes.BULK_BYTES:
+        elif count > 1 and self._size(some, events) > notes.BULK_BYTES:
             parts = 2
         if parts > 1:
             for places in np.array_split(np.arange(count), parts):
@@ -329,14 +355,20 @@ class Dispatcher(Station):
             return
         link, heard = self.links[option.matcher], self.shares.heard(option.matcher)
         request = self.holding.asking(some, option, heard)
-        needs = {**self._needs, self.identity.name: (self.shares.epoch, heard)}
-        asks = notes.Asks(self.holding.life, request, option.key, needs, events.written())
-        self._say(link, asks)
+        needs = {**self.needs.marks, self.identity.name: (self.shares.epoch, heard)}
+        whole = tuple(Envelope.of(held.publication) for held in some) if self._direct else ()
+        written = Written(count) if whole else events.written()
+        self._say(link, notes.Asks(self.holding.life, request, option.key, needs, written, whole))
         lane = link.channel.data
         if lane.sent - lane.acked >= self.config.link_outbox_max:
             for held in some:
                 if held.source is not None:
                     self.node.pausing.block(held.source, link)
+
+    def _size(self, some: Sequence[Held], events: Batch) -> int:
+        if self._direct:
+            return events.size() + sum(len(held.publication.payload) for held in some)
+        return events.size()
 
     def _is_there(self, matcher: str) -> bool:
         link = self.links.get(matcher)
@@ -349,6 +381,9 @@ class Dispatcher(Station):
         if question is None:
             return
         answer = Answer(found, question.heard)
+        if self._direct:
+            self._came([(held, place) for place, held in enumerate(some) if held], answer)
+            return
         publishers: dict[str, None] = {}
         for place, held in enumerate(some):
             if held is not None:
@@ -364,6 +399,21 @@ class Dispatcher(Station):
                 if held is not None and question is not None:
                     held.tried = (*held.tried, question.option)
                     self._unasked[held] = None
+
+    def _came(self, some: Sequence[tuple[Held, int]], answer: Answer) -> None:
+        """A matcher has delivered these to others, and says whom here they are for."""
+        took_s, anybody = 0.0, self._anybody()
+        for held, place in some:
+            took_s += self.now - held.at
+            self.holding.let_go(held)
+            source = held.source if held.source is not None else anybody
+            here = self.roster.receivers(answer, place, held.publication.event)
+            if source is not None:
+                named = self._arrivals.named(held.publication) if here else held.publication
+                self.route(source, named, 0, (), here)
+        self.pulse.answered(len(some), took_s)
+        self._go_on_reading()
+        self.departures.go_on()
 
     def _release(self, publisher: str) -> None:
         durable, now = self._work.journal is not None, self.now
@@ -383,9 +433,12 @@ class Dispatcher(Station):
                 here = self.roster.receivers(answer, held.place, publication.event)
                 self.route(source, publication, 0, (), here)
         self.pulse.answered(count, took_s)
+        self._go_on_reading()
+        self.departures.go_on()
+
+    def _go_on_reading(self) -> None:
         if self.node.pausing.stopped and len(self.holding) <= self.settings.held_max // 2:
             self.node.pausing.go_on()
-        self._pass_barriers()
 
     def _pass_on(
         self, publication: Publication, elsewhere: Sequence[tuple[str, tuple[str, ...]]]
@@ -406,121 +459,52 @@ class Dispatcher(Station):
     ) -> Frame | None:
         """The short way for a client that keeps up, and ids that fit a frame."""
         lane, config = session.channel.data, self.config
-        ids_bytes = len(ids) * (self.roster.id_bytes_max + ID_MARK_BYTES)
         if (
-            not session.open
+            type(ids) is not WrittenIds
+            or len(ids.encoded) > config.delivery_ids_bytes_max
+            or not session.open
             or session.dropped
             or lane.memory_max
+            or lane.journal is not None
             or lane.sent - lane.acked >= config.session_outbox_max
-            or ids_bytes > config.delivery_ids_bytes_max
         ):
-            return super()._delivered_to(session, publication, ids, hops)
+            return super()._delivered_to(session, publication, tuple(ids), hops)
         return lane.push(Delivery(publication, ids), hops)  # type: ignore[arg-type]
 
     def link_messages(self) -> Listeners:
         return {Delivery: self._delivered}
 
     def _delivered(self, link: Link, delivery: Delivery) -> None:
-        """From another dispatcher. What it is for is looked at again: subscriptions change meanwhile."""
+        """From another dispatcher, or a matcher. What it is for is looked at again: it may have changed."""
         publication, wanted = delivery.publication, set(delivery.subscriptions)
         here = {}
         for session, ids in self.clientele.match(publication.event).items():
             if its := tuple(id_ for id_ in ids if id_ in wanted):
                 here[session] = its
+        if self._direct and here:
+            publication = self._arrivals.named(publication)
         self.route(link, publication, 1, (), here)
 
     # --- the table ----------------------------------------------------------------------------------
-
-    def _steward(self, act: Callable[[], None]) -> None:
-        """Have the table changed, and tell whom it concerns."""
-        before = self.steward.table.stamp
-        act()
-        table = self.steward.table
-        if table.stamp == before:
-            return
-        if table.writer == self.identity.name:
-            for name in (*self._others, *table.matchers()):
-                if name in self.links and name != self.identity.name:
-                    self._say(self.links[name], notes.Tables(table))
 
     def _adopted(self, table: SegmentTable) -> None:
         self.keep("table", value=notes.encode_table(table))
         self.pulse.begin_anew()
         self.candidates.adopt(table)
+        self.shares.adopt(table.dimensions)
+        members = table.matchers()
         for matcher in list(self.shares.shares):
             self.shares.promise(matcher, regions_of(table, matcher))
-        for name in self._others:
-            if name in self.links:
-                self._say(self.links[name], notes.Known(*table.stamp))
+            if self._direct and matcher not in members and not self._is_there(matcher):
+                self._give_up(matcher)
         self._ask_again()
-
-    def _joins(self, link: Link, _: notes.Join) -> None:
-        join, loads, spans = JOINS[self.settings.join], self.sights.loads(), self.shares.spans_in
-        self._steward(lambda: self.steward.join(link.name, join, loads, spans))
-        self._say(link, notes.Tables(self.steward.table))
-
-    def _filled(self, link: Link, filled: notes.Filled) -> None:
-        if (filled.version, filled.writer) == self.steward.table.stamp:
-            self._steward(lambda: self.steward.switch(link.name))
-
-    def _suspect(self, link: Link, suspect: notes.Suspect) -> None:  # noqa: ARG002
-        name = suspect.matcher
-        there = self.links.get(name)
-        if there is None or not there.greeted:  # else it is there, and gossip does not reach it
-            self._steward(lambda: self.steward.leave(name, self.sights.loads(), self._away()))
-
-    def _away(self) -> list[str]:
-        return [n for n in self.steward.table.matchers() if not self._is_there(n)]
 
     # --- clients that move ----------------------------------------------------------------------------
 
-    def _hands_over(self, session: Session, message: HandOver) -> None:
-        """It ends when all that it published has arrived, and all that is on the way to it now has come."""
-        if not session.leaving:
-            session.leaving = True
-            self._handing[session.name] = HandingOver(
-                f"{self.shares.epoch}/{session.name}", message.cause
-            )
-            self.keep("handing", session.name, value=message.cause)
-            self._pass_barriers()
-
-    def _pass_barriers(self) -> None:
-        """Those whose events have been let go are told so, behind them."""
-        left = []
-        for name, id_, number in self._barriers:
-            if not self.holding.has_passed(number):
-                left.append((name, id_, number))
-            elif name in self.links:
-                self._say(self.links[name], notes.Passed(id_))
-        self._barriers = left
-        for name, handing in list(self._handing.items()):
-            if handing.number is None:
-                handing.number = self.holding.newest
-            if handing.waits_for is None and self.holding.has_passed(handing.number):
-                handing.waits_for = dict.fromkeys(self._others)
-                for other in self._others:
-                    if other in self.links:
-                        self._say(self.links[other], notes.Barrier(handing.id))
-            if handing.waits_for is not None and not handing.waits_for:
-                self._handed_over(name, handing)
-
-    def _barrier(self, link: Link, barrier: notes.Barrier) -> None:
-        """It came behind all events from there; what is held here now is told of behind it."""
-        self._barriers.append((link.name, barrier.id, self.holding.newest))
-        self._pass_barriers()
-
-    def _passed(self, link: Link, passed: notes.Passed) -> None:
-        for handing in self._handing.values():
-            if handing.id == passed.id and handing.waits_for is not None:
-                handing.waits_for.pop(link.name, None)
-        self._pass_barriers()
-
-    def _handed_over(self, name: str, handing: HandingOver) -> None:
-        del self._handing[name]
-        self.keep("handing", name, value=None)
+    def _handed_over(self, name: str, cause: str) -> None:
         session = self.sessions.get(name)
         if session is not None and not session.ended:
-            self.node.hosted.mark_ending(session, handing.cause)
+            self.node.hosted.mark_ending(session, cause)
             self.node.hosted.say_ended(session, HANDED_OVER)
 
     # --- time ---------------------------------------------------------------------------------------
@@ -530,16 +514,21 @@ class Dispatcher(Station):
             self.shares.flush()
         elif name == RETRY:
             self._ask_again()
-            self._pass_barriers()
+            self.departures.go_on()
         elif name == PULL:
             self.set_timer(PULL, self.settings.pull_s)
-            there = [n for n in self.steward.table.matchers() if self._is_there(n)]
+            there = self.steward.there()
             if there:
                 chosen = there[int(self._random.random() * len(there))]
-                self._say(self.links[chosen], notes.Pull())
+                self._say(self.links[chosen], notes.Pull(self.steward.table.stamp))
         elif name == LOOK:
             self.set_timer(LOOK, LOOK_S)
             self._look()
+        elif name in self._by_the_first:
+            self.set_timer(name, self._by_the_first[name])
+            before = [other for other in self._others if other < self.identity.name]
+            if not any(other in self.links and self.links[other].greeted for other in before):
+                self._choose() if name == CHOOSE else self.steward.even_out()
 
     def _later(self) -> None:
         self.set_timer(RETRY, self.settings.retry_s)
@@ -547,25 +536,39 @@ class Dispatcher(Station):
     def _ask_again(self) -> None:
         self._unasked.update(dict.fromkeys(self.holding.waiting()))
 
+    def _choose(self) -> None:
+        """Whether another dimension would do good, or one less."""
+        step = self.curator.step(self.steward.table, self.shares.sample(SAMPLE))
+        if step is not None:
+            self._reshape(step)
+
+    def _reshape(self, step: DimensionStep) -> bool:
+        done = self.steward.reshape(step)
+        if done:
+            self._work.command(Record(reshaped(self.identity.name, step)))
+        return done
+
     def _look(self) -> None:
         """Whether a matcher more, or one less, would do good; a new wish leaves a record."""
         pulse, before = self.pulse, self.pulse.wish
         busy = self.sights.busy(self.steward.table.matchers())
         wish = pulse.look(self.holding.waits_s(self.now), busy)
         if wish and wish != before:
-            decision = Decision(
-                module=NAME,
-                kind="elasticity",
-                subject=pulse.spare if wish == "fewer" else "",
-                choice=f"{wish} matchers",
-                acted=False,  # it asks
-                evidence={"held": len(self.holding), "busy": busy, "response_s": pulse.times_s},
-                predicted={},
-                cause=f"{self.identity.name}: {LOOK}",
-            )
+            decision = wished(self.identity.name, pulse, len(self.holding), busy)
             self._work.command(Record(decision))
 
     # --- operators ----------------------------------------------------------------------------------
+
+    def _asked_by_operator(self, event: ev.Asked) -> None:
+        """`dimension` with `come=NAME:LOW:HIGH` or `go=NAME`: it does, if it can now."""
+        answers: dict[str, Any] = {}
+        if event.request == "dimension":
+            try:
+                step = operators_step(event.arguments)
+                answers = {NAME: {"done": self._reshape(step)}}
+            except UserError as error:
+                answers = {NAME: {"error": str(error)}}
+        self._work.command(Answered(event.id, answers, {}))
 
     def figures(self) -> Mapping[str, Any]:
         table = self.steward.table
@@ -575,9 +578,13 @@ class Dispatcher(Station):
             "held_max": self.settings.held_max,
             "stopped": len(self.node.pausing.stopped),
             "unanswerable": len(self.holding.waiting()),
+            "space": self.space,
+            "delivery": self.settings.delivery,
+            "given_up": self._given_up,
             "table": table.version,
             "matchers": table.matchers(),
-            "settled": not any(s.heir or s.former for row in table.segments for s in row),
+            "settled": table.settled,
+            "dimensions": [table.dimensions[place].attribute for place in table.live],
             "response_s": self.pulse.last_s,
             "wish": self.pulse.wish,
             "spare": self.pulse.spare,
@@ -585,8 +592,8 @@ class Dispatcher(Station):
 
     def unfinished(self) -> Sequence[str]:
         words = [f"{len(self.holding)} events are held"] if len(self.holding) else []
-        if self._settles:
-            words.append(f"{len(self._settles)} clients wait for their subscriptions")
-        if self._handing:
-            words.append(f"{len(self._handing)} clients are on their way to another dispatcher")
+        if len(self.needs):
+            words.append(f"{len(self.needs)} clients wait for their subscriptions")
+        if len(self.departures):
+            words.append(f"{len(self.departures)} clients are on their way to another dispatcher")
         return words

@@ -31,7 +31,7 @@ UNHEARD = 0.0
 SLOWEST_S = 1e9
 
 
-class Pace(Struct, frozen=True):
+class Pace(Struct, frozen=True, array_like=True):
     """What a matcher tells of one of its sets."""
 
     size: int = 0  # subscriptions

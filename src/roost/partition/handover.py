@@ -9,6 +9,8 @@ finds a candidate that is complete, whichever of the versions its dispatcher has
     forget      the owner                      every dispatcher has the switched table    the owner
     abandon     the owner, without the heir    the heir is lost before the switch         the owner
 
+Dimensions that come and go take the same steps: see `reshaping`.
+
 A matcher that is lost can't answer, and what falls to it is answered by candidates on other dimensions until
 the switch. One that leaves stays until all that it had is forgotten.
 
@@ -87,7 +89,7 @@ def join_each(
         victims = _by_load(table, dimension, loads)
         place = next((p for p in victims if row[p].owner != joiner), None)
         rows.append(row if place is None else _split(table, dimension, place, joiner, spans))
-    return _next(table, rows, writer)
+    return next_table(table, rows, writer)
 
 
 def join_one(
@@ -104,7 +106,8 @@ def join_one(
         for segment in row:
             load = loads.get((dimension, segment.owner), 0.0)
             total[segment.owner] = total.get(segment.owner, 0.0) + load
-    total.pop(joiner, None)
+    for nobody in (joiner, ""):
+        total.pop(nobody, None)
     if not total:
         return table
     victim = max(sorted(total), key=lambda name: total[name])
@@ -112,7 +115,7 @@ def join_one(
     for dimension, row in enumerate(table.segments):
         its = [p for p in _by_load(table, dimension, loads) if row[p].owner == victim]
         rows.append(_split(table, dimension, its[0], joiner, spans) if its else row)
-    return _next(table, rows, writer)
+    return next_table(table, rows, writer)
 
 
 JOINS: Final = {"each": join_each, "one": join_one}
@@ -123,10 +126,11 @@ def _by_load(table: SegmentTable, dimension: int, loads: Loads) -> list[int]:
     row = table.segments[dimension]
 
     def order(place: int) -> tuple[float, float, int]:
-        low, high = _within(table.dimensions[dimension], table.bound(dimension, place))
+        low, high = within(table.dimensions[dimension], table.bound(dimension, place))
         return (-loads.get((dimension, row[place].owner), 0.0), low - high, place)
 
-    return sorted((p for p, s in enumerate(row) if phase_of(s) == "kept"), key=order)
+    whole = (p for p, s in enumerate(row) if phase_of(s) == "kept" and s.owner)
+    return sorted(whole, key=order)
 
 
 def _split(
@@ -147,7 +151,7 @@ def middle(dimension: Dimension, bound: Bound, spans: Sequence[Span]) -> float |
     A subscription that lies on both sides counts on both. Without any, in the middle of its length.
     """
     _, start, end = bound
-    low, high = _within(dimension, bound)
+    low, high = within(dimension, bound)
     best, at = math.inf, (low + high) / 2
     if len(spans):
         cuts = sorted({edge for span in spans for edge in span if start < edge < end})
@@ -164,7 +168,7 @@ def _thinned(cuts: list[float], most: int = 64) -> list[float]:
     return cuts[:: max(1, len(cuts) // most)]
 
 
-def _within(dimension: Dimension, bound: Bound) -> tuple[float, float]:
+def within(dimension: Dimension, bound: Bound) -> tuple[float, float]:
     """The part of a segment in the extent of its dimension; if it has none, as much as the extent is long."""
     _, start, end = bound
     length = dimension.high - dimension.low
@@ -191,7 +195,10 @@ def leave(
         left: list[Segment] = []
         for place, segment in enumerate(row):
             now = segment
-            if leaver == now.heir:
+            if leaver == now.heir and not now.owner:  # its dimension comes: somebody has to have it
+                heir = _adjacent(row, place, {"", leaver, *away}, dimension, loads)
+                now = structs.replace(now, heir=heir or leaver)
+            elif leaver == now.heir:
                 now = taken(now, "abandon")
             if leaver == now.former:
                 now = taken(now, "forget")
@@ -205,14 +212,15 @@ def leave(
                 now = taken(taken(now, "forget"), "hand over", heir) if heir else now
             left.append(now)
         rows.append(tuple(left))
-    return _next(table, rows, writer)
+    return next_table(table, rows, writer)
 
 
 def _adjacent(
     row: Sequence[Segment], place: int, not_these: set[str], dimension: int, loads: Loads
 ) -> str:
     def nearest(order: Sequence[Segment]) -> str:
-        return next((s.owner for s in order if s.owner not in not_these), "")
+        names = (s.owner or s.heir for s in order)
+        return next((name for name in names if name and name not in not_these), "")
 
     sides = [nearest(row[place + 1 :]), nearest(row[:place][::-1])]
     there = [name for name in sides if name]
@@ -227,7 +235,7 @@ def switch(table: SegmentTable, heir: str, *, writer: str) -> SegmentTable:
     rows = [
         tuple(taken(s, "switch") if s.heir == heir else s for s in row) for row in table.segments
     ]
-    return _next(table, rows, writer)
+    return next_table(table, rows, writer)
 
 
 def forget(table: SegmentTable, *, writer: str) -> SegmentTable:
@@ -240,11 +248,14 @@ def forget(table: SegmentTable, *, writer: str) -> SegmentTable:
             if last is None or last != structs.replace(segment, start=last.start) or segment.heir:
                 found.append(segment)
         rows.append(tuple(found))
-    return _next(table, rows, writer)
+    return next_table(table, rows, writer)
 
 
-def _next(table: SegmentTable, rows: Sequence[tuple[Segment, ...]], writer: str) -> SegmentTable:
-    """The table with these rows: a new version, if anything is different."""
+def next_table(
+    table: SegmentTable, rows: Sequence[tuple[Segment, ...]], writer: str
+) -> SegmentTable:
+    """The table with these rows: a new version, if anything is different. A row that nobody has is empty."""
+    rows = [row if any(s.holders for s in row) else () for row in rows]
     if tuple(rows) == table.segments:
         return table
     return SegmentTable(table.version + 1, writer, table.dimensions, tuple(rows))

@@ -125,8 +125,9 @@ class Holding:
 
     def waiting(self) -> list[Held]:
         """Those that nobody is asked about, in the order in which they came."""
+        waiting = (h for h in self if h.asked is None and h.found is None)
         return sorted(
-            (h for h in self if h.asked is None and h.found is None), key=lambda held: held.number
+            (h for h in waiting if h.number in self._numbers), key=lambda held: held.number
         )
 
     def released(self, publisher: str) -> Iterator[Held]:
@@ -138,6 +139,16 @@ class Holding:
             if not queue:
                 del self._publishers[publisher]
             yield held
+
+    def let_go(self, held: Held) -> None:
+        """It is held no longer, whatever is before it; there is an answer."""
+        del self._numbers[held.number]
+        publisher = held.publication.publisher
+        queue = self._publishers[publisher]
+        while queue and queue[0].number not in self._numbers:
+            queue.popleft()
+        if not queue:
+            del self._publishers[publisher]
 
     def waits_s(self, now: float) -> float:
         """How long the one that has been held longest has."""
@@ -152,15 +163,3 @@ class Holding:
         """Whether none up to that one is held any more."""
         oldest = next(iter(self._numbers), None)
         return oldest is None or oldest > number
-
-
-class HandingOver:
-    """A client that leaves for another dispatcher."""
-
-    __slots__ = ("cause", "id", "number", "waits_for")
-
-    def __init__(self, id_: str, cause: str) -> None:
-        self.id = id_
-        self.cause = cause
-        self.number: int | None = None  # the last event that was accepted by then
-        self.waits_for: dict[str, None] | None = None  # dispatchers; None: events are held here

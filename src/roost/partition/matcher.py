@@ -2,10 +2,10 @@
 II.B).
 
 It has no clients and keeps nothing in a store: what it knows, dispatchers tell it, and tell it again when
-it starts (`wards`). The events of a question are matched at once; in the laboratory, where matching takes the
-time that the settings say, they wait in a queue a dimension (`queues`). Once in `gossip_s` it gossips with
-other matchers, tells dispatchers how busy it is if that has changed, and does what its place in the table
-asks for:
+it starts (`wards`), of each space that it serves apart (`seat`). The events of a question are matched at
+once; in the laboratory, where matching takes the time that the settings say, they wait in a queue a
+dimension (`queues`). Once in `gossip_s` it gossips with other matchers, tells dispatchers how busy it is if
+that has changed, and does what its place in the table asks for:
 
     no segments, and not leaving        Join, to a dispatcher
     heir of a segment, and filled       Filled
@@ -28,7 +28,9 @@ import numpy as np
 from roost.broker import events as ev
 from roost.broker.commands import Answered, StoreKey
 from roost.broker.config import BrokerConfig
+from roost.broker.exchange import parts_of
 from roost.broker.hops import Link
+from roost.broker.messages import Delivery
 from roost.broker.module import Module
 from roost.broker.server import Costs
 from roost.broker.station import Station
@@ -36,11 +38,13 @@ from roost.partition import notes, wards
 from roost.partition.accrual import AccrualSettings
 from roost.partition.batch import Batch
 from roost.partition.forwarding import Pace
-from roost.partition.gossip import Digest, Gossip
-from roost.partition.queues import Queues, Waiting
-from roost.partition.segments import Region, SegmentTable, SetKey, newest
+from roost.partition.gossip import Digest, Gossip, around
+from roost.partition.names import Elsewhere
+from roost.partition.patches import Patch, patched
+from roost.partition.queues import QueueKey, Queues, Waiting
+from roost.partition.seat import Entries, Seat
+from roost.partition.segments import SegmentTable
 from roost.partition.settings import MatcherSettings
-from roost.partition.wards import Wards
 
 NAME = "partition"
 TICK = "tick"
@@ -66,14 +70,17 @@ class Matcher(Station):
     ) -> None:
         super().__init__(config, modules, settings)
         self._dispatchers = settings.dispatcher_names
-        self.wards = Wards()
-        self.table = self.wards.entries
+        name = self.identity.name
+        self.seats = {
+            space: Seat(name, space, dispatchers) for space, dispatchers in settings.spaces.items()
+        }
+        self._seat_of = {d: seat for seat in self.seats.values() for d in seat.dispatchers}
+        self.table = Entries(self.seats)
         self.queues = Queues(settings.window_s)
-        self.segments: SegmentTable | None = None
         self.leaving = False
         self._busy = False
         self._takes_time = settings.message_s > 0.0 or settings.entry_s > 0.0
-        self._told: dict[str, dict[SetKey, Pace]] = {}  # dispatcher -> what it was last told, ...
+        self._told: dict[str, dict[QueueKey, Pace]] = {}  # dispatcher -> what it was last told, ...
         self._told_busy: dict[str, float] = {}
         self._measured: tuple[float, float] = (
             0.0,
@@ -92,8 +99,9 @@ class Matcher(Station):
         self._heard: dict[type, Callable[[Link, Any], None]] = {
             notes.Fill: self._fill,
             notes.Asks: self._asks,
-            notes.Tables: lambda _, note: self._adopt(note.table),
-            notes.Pull: lambda link, _: self._show(link),
+            notes.Tables: self._shown,
+            Patch: self._patched,
+            notes.Pull: self._pulled,
             Digest: self._digest,
         }
 
@@ -147,7 +155,7 @@ class Matcher(Station):
         while self._fills and self._steps > 0:
             dispatcher, fill = self._fills[0]
             if self._filling is None:
-                self._filling = self.wards.filling(dispatcher, fill)
+                self._filling = self._seat_of[dispatcher].wards.filling(dispatcher, fill)
             for _ in self._filling:
                 self._steps -= 1
                 if self._steps <= 0:
@@ -156,7 +164,7 @@ class Matcher(Station):
             self._filling = None
             self._fills.popleft()
             if fill.promised is not None:
-                self._claim()
+                self._claim(self._seat_of[dispatcher])
 
     def handled(self) -> None:
         self._steps = STEPS
@@ -166,15 +174,20 @@ class Matcher(Station):
         if self._fills and self._fills[0][0] == dispatcher:
             self._filling = None
         self._fills = deque(pair for pair in self._fills if pair[0] != dispatcher)
-        self.wards.forget(dispatcher)
+        self._seat_of[dispatcher].wards.forget(dispatcher)
 
     def _asks(self, link: Link, asks: notes.Asks) -> None:
+        seat = self._seat_of.get(link.name)
+        if seat is None:
+            return
+        key = (seat.space, asks.key)
         if not self._takes_time:
-            self.queues.passed(asks.key, asks.events.count, self.now)
+            count, size = asks.events.count, seat.wards.size(asks.key)
+            self.queues.passed(key, count, size, self.now)
             self._answer(link.name, asks, None)
             return
         for row in range(asks.events.count):
-            self.queues.put(Waiting(link.name, asks, row, self.now))
+            self.queues.put(Waiting(link.name, key, asks, row, self.now))
         if not self._busy:
             self._begin()
 
@@ -184,14 +197,17 @@ class Matcher(Station):
         if waiting is not None:
             settings = self.settings
             self._busy = True
-            self._took_s = settings.message_s + settings.entry_s * self.wards.size(waiting.asks.key)
+            self._took_s = settings.message_s + settings.entry_s * self._size(waiting)
             self.set_timer(MATCHED, self._took_s)
+
+    def _size(self, waiting: Waiting) -> int:
+        return self._seat_of[waiting.dispatcher].wards.size(waiting.asks.key)
 
     def _done(self) -> None:
         waiting = self.queues.next()
         assert waiting is not None
         self._busy = False
-        self.queues.done(self.wards.size(waiting.asks.key), self._took_s)
+        self.queues.done(self._size(waiting), self._took_s)
         self._answer(waiting.dispatcher, waiting.asks, (waiting.row,))
         self._begin()
 
@@ -200,15 +216,15 @@ class Matcher(Station):
         link = self.links.get(dispatcher)
         if link is None:
             return
-        life, request = asks.life, asks.request
-        objection = self.wards.objection_to(asks)
+        life, request, wards = asks.life, asks.request, self._seat_of[dispatcher].wards
+        objection = wards.objection_to(asks)
         if objection:
             self._say(link, notes.Bounced(life, request, rows, objection))
             return
-        events = Batch.read(asks.events)
+        events = _events_of(asks)
         if rows is not None:
             events = events.take(np.array(rows))
-        covered = self.wards.covered(asks, events)
+        covered = wards.covered(asks, events)
         if not covered.all():
             all_rows = np.arange(events.count) if rows is None else np.array(rows)
             bounced = tuple(all_rows[~covered].tolist())
@@ -224,9 +240,13 @@ class Matcher(Station):
         self, link: Link, asks: notes.Asks, rows: tuple[int, ...] | None, events: Batch
     ) -> None:
         """What matches, in as many notes as it takes."""
-        ends, slots, others = self.wards.match(link.name, asks.key, events)
+        wards = self._seat_of[link.name].wards
+        ends, slots, others = wards.match(link.name, asks.key, events)
+        if asks.whole:
+            self._deliver(asks, rows, others)
+            others = {}
         found = notes.Found(asks.life, asks.request, rows, ends, slots, others)
-        if events.count > 1 and notes.size_of(found) > notes.BULK_BYTES:
+        if events.count > 1 and not asks.whole and notes.size_of(found) > notes.BULK_BYTES:
             all_rows = tuple(range(events.count)) if rows is None else rows
             half = events.count // 2
             for first, last in ((0, half), (half, events.count)):
@@ -235,47 +255,73 @@ class Matcher(Station):
         else:
             self._say(link, found)
 
+    def _deliver(self, asks: notes.Asks, rows: tuple[int, ...] | None, others: Elsewhere) -> None:
+        """To the dispatchers whose clients these events are for, without a way back: see `direct`."""
+        for name, (ends, ids) in others.items():
+            link = self.links.get(name)
+            if link is None:
+                continue
+            first = 0
+            for place, end in enumerate(np.frombuffer(ends, np.uint32).tolist()):
+                if end > first:
+                    row = place if rows is None else rows[place]
+                    publication = asks.whole[row].opened()
+                    for part in parts_of(ids[first:end], self.config.delivery_ids_bytes_max):
+                        self.tell(link, Delivery(publication, part), 1)
+                first = end
+
     # --- its place in the table -----------------------------------------------------------------------
 
-    def _adopt(self, table: SegmentTable) -> None:
-        if newest(self.segments, table) is table:
-            before = self.segments.matchers() if self.segments is not None else []
-            self.segments = table
-            for gone in sorted(set(before) - set(table.matchers())):
-                self.gossip.forget(gone)
-            self._claim()
+    def _seat(self, link: Link, space: str) -> Seat | None:
+        """What a neighbour speaks of: a dispatcher of its own space, a matcher of the one that it names."""
+        return self._seat_of.get(link.name) or self.seats.get(space)
 
-    def _show(self, link: Link) -> None:
-        if self.segments is not None:
-            self._say(link, notes.Tables(self.segments))
+    def _shown(self, link: Link, shown: notes.Tables) -> None:
+        seat = self._seat(link, shown.space)
+        if seat is not None:
+            self._adopt(seat, shown.table)
 
-    def _claim(self) -> None:
+    def _patched(self, link: Link, patch: Patch) -> None:
+        seat = self._seat_of.get(link.name)
+        if seat is None:
+            return
+        table = patched(seat.table, patch)
+        if table is not None:
+            self._adopt(seat, table)
+        elif (patch.version, patch.writer) > seat.stamp:
+            self._say(link, notes.Pull(seat.stamp, seat.space))
+
+    def _pulled(self, link: Link, pull: notes.Pull) -> None:
+        seat = self._seat(link, pull.space)
+        if seat is not None and seat.stamp > tuple(pull.stamp):
+            self._show(link, seat)
+
+    def _adopt(self, seat: Seat, table: SegmentTable) -> None:
+        gone = seat.adopt(table)
+        if gone is not None:
+            members = self._members()
+            for name in gone:
+                if name not in members:
+                    self.gossip.forget(name)
+            self._claim(seat)
+
+    def _show(self, link: Link, seat: Seat | None) -> None:
+        if seat is not None and seat.table is not None:
+            self._say(link, notes.Tables(seat.table, seat.space))
+
+    def _members(self) -> list[str]:
+        """The matchers of all its spaces."""
+        return sorted({name: None for seat in self.seats.values() for name in seat.members()})
+
+    def _claim(self, seat: Seat) -> None:
         """Say what the table does not show yet."""
-        dispatcher = self._first_dispatcher()
-        if dispatcher is None:
-            return
-        name, table = self.identity.name, self.segments
-        if table is None or name not in table.matchers():
-            if not self.leaving:
-                self._say(dispatcher, notes.Join())
-            return
-        if self.leaving and any(s.owner == name for row in table.segments for s in row):
-            self._say(dispatcher, notes.Leave())
-        inherited = self._inherits(table)
-        if inherited and self.wards.is_filled(inherited, self._dispatchers):
-            self._say(dispatcher, notes.Filled(*table.stamp))
+        dispatcher = self._first_of(seat)
+        if dispatcher is not None:
+            for said in seat.claims(leaving=self.leaving):
+                self._say(dispatcher, said)
 
-    def _inherits(self, table: SegmentTable) -> list[Region]:
-        name = self.identity.name
-        return [
-            (table.bound(dimension, place),)
-            for dimension, row in enumerate(table.segments)
-            for place, segment in enumerate(row)
-            if segment.heir == name
-        ]
-
-    def _first_dispatcher(self) -> Link | None:
-        there = (self.links[name] for name in self._dispatchers if name in self.links)
+    def _first_of(self, seat: Seat) -> Link | None:
+        there = (self.links[name] for name in seat.dispatchers if name in self.links)
         return next((link for link in there if link.greeted), None)
 
     # --- time ---------------------------------------------------------------------------------------
@@ -289,30 +335,39 @@ class Matcher(Station):
             self.set_timer(TICK, self.settings.gossip_s * (0.9 + 0.2 * self._random.random()))
             self._gossip()
             self._tell_paces()
-            self._claim()
+            for seat in self.seats.values():
+                self._claim(seat)
 
     def _gossip(self) -> None:
-        table, gossip = self.segments, self.gossip
-        if table is None:
+        gossip, members = self.gossip, self._members()
+        if not members:
             return
         gossip.tick()
-        members = table.matchers()
         there = [n for n in members if n in self.links and self.links[n].greeted]
-        for partner in gossip.partners(there, self._random.random):
-            self._say(self.links[partner], gossip.digest(table.stamp))
-        suspects = gossip.suspects(members, self.now)
-        dispatcher = self._first_dispatcher()
-        if dispatcher is not None:
+        stamps = {seat.space: seat.stamp for seat in self.seats.values() if seat.table is not None}
+        watched = around(self.identity.name, members)
+        for partner in gossip.partners(there, watched, self._random.random):
+            self._say(self.links[partner], gossip.digest(stamps, watched))
+        suspects = gossip.suspects(watched, self.now)
+        for seat in self.seats.values():
+            dispatcher, of_it = self._first_of(seat), seat.members()
             for suspect in suspects:
-                self._say(dispatcher, notes.Suspect(suspect))
+                if dispatcher is not None and suspect in of_it:
+                    self._say(dispatcher, notes.Suspect(suspect))
 
     def _digest(self, link: Link, digest: Digest) -> None:
         self.gossip.hear(digest, self.now)
-        stamp = self.segments.stamp if self.segments is not None else (0, "")
-        if stamp > tuple(digest.stamp):
-            self._show(link)
-        elif stamp < tuple(digest.stamp):
-            self._say(link, notes.Pull())
+        for space, stamp in digest.stamps.items():
+            seat = self.seats.get(space)
+            if seat is not None and seat.stamp > tuple(stamp):
+                self._show(link, seat)
+            elif seat is not None and seat.stamp < tuple(stamp):
+                self._say(link, notes.Pull(seat.stamp, space))
+
+    def _sampled(self, event: ev.LoadSampled) -> None:
+        """What the driver has measured, of all that it did: not while it was filled."""
+        super()._sampled(event)
+        self.queues.measured(0.0 if self._fills else event.load.matching_delay_s)
 
     def _measure(self) -> None:
         """How busy it is: in the laboratory by its own account, live by the driver's."""
@@ -329,20 +384,26 @@ class Matcher(Station):
     def _tell_paces(self) -> None:
         self._measure()
         busy = self.busy
-        paces = self.queues.paces(self.wards.sizes(), self.now)
+        sizes = {
+            (seat.space, key): size
+            for seat in self.seats.values()
+            for key, size in seat.wards.sizes().items()
+        }
+        paces = self.queues.paces(sizes, self.now)
         for name in self._dispatchers:
             link = self.links.get(name)
             if link is None or not link.greeted:
                 continue
-            before = self._told.setdefault(name, {})
-            changed = tuple(
-                (key, pace)
+            before, space = self._told.setdefault(name, {}), self._seat_of[name].space
+            changed = {
+                key: pace
                 for key, pace in paces.items()
-                if key not in before or pace.has_changed(before[key])
-            )
+                if key[0] == space and (key not in before or pace.has_changed(before[key]))
+            }
             if changed or abs(busy - self._told_busy.get(name, -1.0)) > BUSY_CHANGED:
-                self._say(link, notes.Paces(changed, busy))
-                before.update(dict(changed))
+                its = tuple((key, pace) for (_, key), pace in changed.items())
+                self._say(link, notes.Paces(its, busy))
+                before.update(changed)
                 self._told_busy[name] = busy
 
     # --- operators ----------------------------------------------------------------------------------
@@ -351,27 +412,35 @@ class Matcher(Station):
         answers = {}
         if event.request == "leave":
             self.leaving = True
-            self._claim()
+            for seat in self.seats.values():
+                self._claim(seat)
             answers = {NAME: {"leaving": True}}
         self._work.command(Answered(event.id, answers, {}))
 
     def has_left(self) -> bool:
         """Whether nobody needs it any more."""
-        table = self.segments
-        return self.leaving and table is not None and self.identity.name not in table.matchers()
+        return self.leaving and all(seat.has_left() for seat in self.seats.values())
 
     def figures(self) -> Mapping[str, Any]:
-        sizes = {"+".join(map(str, key)): size for key, size in sorted(self.wards.sizes().items())}
+        sizes = {
+            "/".join(filter(None, (space, "+".join(map(str, key))))): size
+            for space, seat in self.seats.items()
+            for key, size in sorted(seat.wards.sizes().items())
+        }
+        message_s, entry_s = self.queues.meter.fitted()
         return {
             **super().figures(),
             "sets": sizes,
-            "wide": self.wards.wide,
+            "wide": sum(seat.wards.wide for seat in self.seats.values()),
+            "spaces": list(self.seats),
+            "message_us": 1e6 * message_s,
+            "entry_us": 1e6 * entry_s,
             "matched": self.traffic.routed,
             "waiting": len(self.queues),
             "filling": len(self._fills),
             "busy": self.busy,
             "left": self.has_left(),
-            "table": self.segments.version if self.segments is not None else 0,
+            "table": max(seat.stamp[0] for seat in self.seats.values()),
         }
 
     def unfinished(self) -> Sequence[str]:
@@ -379,3 +448,9 @@ class Matcher(Station):
         if self._fills:
             words.append("subscriptions that it was told of are being entered")
         return words
+
+
+def _events_of(asks: notes.Asks) -> Batch:
+    if asks.whole:
+        return Batch.of([envelope.attributes for envelope in asks.whole])
+    return Batch.read(asks.events)

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from roost.matching import Ids
 
-# Where the slots of each event end, the slots, and of other dispatchers where ids end, and ids.
-Matches: TypeAlias = tuple[bytes, bytes, dict[str, tuple[bytes, tuple[str, ...]]]]
+# Of other dispatchers where the ids of each event end, and ids.
+Elsewhere: TypeAlias = dict[str, tuple[bytes, tuple[str, ...]]]
+# Where the slots of each event end, the slots, and what is of other dispatchers.
+Matches: TypeAlias = tuple[bytes, bytes, Elsewhere]
 
 FIRST_SIZE = 1_024
 

@@ -4,7 +4,7 @@ Every note is one of these structures, as MessagePack. D is a dispatcher, M a ma
 
     Hello     M -> D   I begin, and know nothing: fill me
     Fill      D -> M   subscriptions of my clients, or their end; what I promise to tell you of from now on
-    Asks      D -> M   which subscriptions does each of these events match?
+    Asks      D -> M   which subscriptions does each of these events match? Or: deliver them
     Found     M -> D   of each, or some: these
     Bounced   M -> D   of all, or some: I can't say, ask somebody else
     Paces     M -> D   how busy my queues are
@@ -12,7 +12,8 @@ Every note is one of these structures, as MessagePack. D is a dispatcher, M a ma
     Heard     D -> D   I know
     Known     D -> D   I have this table
     Tables    any      a table
-    Pull      any      which table do you have?
+    Patch     D -> any what is new in the next table
+    Pull      any      do you have a newer table than this?
     Join      M -> D   I am here, and have no segments
     Filled    M -> D   all dispatchers have filled me for all that this table says I am to have
     Leave     M -> D   I want to go
@@ -31,8 +32,10 @@ from msgspec import Struct
 
 from roost.partition.batch import CHARACTER_BYTES, Written
 from roost.partition.dimensions import Dimension
+from roost.partition.direct import Envelope
 from roost.partition.forwarding import Pace
 from roost.partition.gossip import Digest
+from roost.partition.patches import Patch
 from roost.partition.segments import Region, SegmentTable, SetKey
 
 # Of a dispatcher: which of its lives, and how many changes of its subscriptions.
@@ -60,6 +63,8 @@ class Asks(Struct, frozen=True, array_like=True, tag="asks"):
     key: SetKey
     needs: dict[str, Mark]
     events: Written
+    # The same events whole, in place of columns: the matcher is to deliver them itself. See `direct`.
+    whole: tuple[Envelope, ...] = ()
 
 
 class Found(Struct, frozen=True, array_like=True, tag="found"):
@@ -100,10 +105,12 @@ class Known(Struct, frozen=True, array_like=True, tag="known"):
 
 class Tables(Struct, frozen=True, array_like=True, tag="table"):
     table: SegmentTable
+    space: str = ""  # between matchers; a dispatcher has one space only
 
 
 class Pull(Struct, frozen=True, array_like=True, tag="pull"):
-    pass
+    stamp: tuple[int, str]  # of the one that is there
+    space: str = ""
 
 
 class Join(Struct, frozen=True, array_like=True, tag="join"):
@@ -142,6 +149,7 @@ Said: TypeAlias = (
     | Heard
     | Known
     | Tables
+    | Patch
     | Pull
     | Join
     | Filled

@@ -4,28 +4,38 @@ III.B).
 And what it tells of them (`Pace`). mu is what the paper's formula needs it to be: (q + 1) / mu has to be
 how long a message that comes now takes, and its queue is not alone. So mu is (q + 1) / (W + s), where W is
 the work that waits in all queues and s what a message of this set takes by itself. That is known for a set
-that nobody is sent to as well: what a subscription takes is the same in all sets.
+that nobody is sent to as well: what a message and what a subscription take is the same in all sets
+(`metering`).
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from roost.partition.forwarding import Pace
+from roost.partition.metering import Meter
 from roost.partition.notes import Asks
 from roost.partition.segments import SetKey
 
-# What a subscription takes before anything has been measured: so little that only the sizes of sets count.
-UNMEASURED_S = 1e-9
+# A set of a space.
+QueueKey: TypeAlias = tuple[str, SetKey]
+
+# Of fewer messages, what they took says more of what else was done meanwhile.
+MEASURED_MIN = 100
 
 
 class Waiting:
     """An event in a queue, of those that one question is about."""
 
-    __slots__ = ("asks", "came_at", "dispatcher", "row")
+    __slots__ = ("asks", "came_at", "dispatcher", "key", "row")
 
-    def __init__(self, dispatcher: str, asks: Asks, row: int, came_at: float) -> None:
+    def __init__(
+        self, dispatcher: str, key: QueueKey, asks: Asks, row: int, came_at: float
+    ) -> None:
         self.dispatcher = dispatcher
+        self.key = key
         self.asks = asks
         self.row = row
         self.came_at = came_at
@@ -56,24 +66,34 @@ class Queues:
 
     def __init__(self, window_s: float) -> None:
         self._window_s = window_s
-        self._queues: dict[SetKey, int] = {}  # how many wait in each
+        self._queues: dict[QueueKey, int] = {}  # how many wait in each
         self._order: deque[Waiting] = deque()
-        self._gauges: dict[SetKey, Gauge] = {}
-        self._entries = 0.0  # that were searched in all, ...
-        self.busy_s = 0.0  # ... in this time
+        self._gauges: dict[QueueKey, Gauge] = {}
+        self.meter = Meter()
+        self.busy_s = 0.0
+        self._matched = 0  # since the driver measured, ...
+        self._searched = 0  # ... in sets of that size together
 
     def __len__(self) -> int:
         return len(self._order)
 
     def put(self, waiting: Waiting) -> None:
-        key, now = waiting.asks.key, waiting.came_at
+        key, now = waiting.key, waiting.came_at
         self._order.append(waiting)
         self._queues[key] = self._queues.get(key, 0) + 1
         self._gauge(key).count(1, now)
 
-    def passed(self, key: SetKey, count: int, now: float) -> None:
-        """So many have come, and wait for nobody."""
+    def passed(self, key: QueueKey, count: int, size: int, now: float) -> None:
+        """So many have come for a set of that size, and wait for nobody."""
         self._gauge(key).count(count, now)
+        self._matched += count
+        self._searched += count * size
+
+    def measured(self, each_s: float) -> None:
+        """What a message took that has passed since this was last said; 0: nobody knows."""
+        if self._matched >= MEASURED_MIN and each_s > 0:
+            self.meter.add(self._matched, self._searched / self._matched, each_s)
+        self._matched = self._searched = 0
 
     def next(self) -> Waiting | None:
         """The one that is to be matched now. It is in its queue until it is `done`."""
@@ -82,14 +102,13 @@ class Queues:
     def done(self, entries: int, took_s: float) -> Waiting:
         """It has been matched, against so many, in that time."""
         waiting = self._order.popleft()
-        self._queues[waiting.asks.key] -= 1
-        self._entries += entries
+        self._queues[waiting.key] -= 1
+        self.meter.add(1, entries, took_s)
         self.busy_s += took_s
         return waiting
 
-    def paces(self, sizes: dict[SetKey, int], now: float) -> dict[SetKey, Pace]:
-        entry_s = self.busy_s / self._entries if self.busy_s and self._entries else UNMEASURED_S
-        takes_s = {key: entry_s * max(1, size) for key, size in sorted(sizes.items())}
+    def paces(self, sizes: Mapping[QueueKey, int], now: float) -> dict[QueueKey, Pace]:
+        takes_s = {key: self.meter.search_s(size) for key, size in sorted(sizes.items())}
         work_s = sum(count * takes_s.get(key, 0.0) for key, count in self._queues.items())
         return {
             key: Pace(
@@ -102,7 +121,7 @@ class Queues:
             for key, each_s in takes_s.items()
         }
 
-    def _gauge(self, key: SetKey) -> Gauge:
+    def _gauge(self, key: QueueKey) -> Gauge:
         if key not in self._gauges:
             self._gauges[key] = Gauge(self._window_s)
         return self._gauges[key]

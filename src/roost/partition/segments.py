@@ -15,6 +15,10 @@ candidate. So the neighbours get the box as a region: all subscriptions that ove
 Each is the clockwise neighbour on another dimension but the first, k - 1 of them, and is asked when the
 owner does not answer.
 
+**Dimensions come and go** (`reshaping`). While one comes, its segments have heirs and no owners; while it
+goes, former owners only. One that is gone leaves its number, with no segments, to the next that comes: the
+numbers of others do not change.
+
 **Who owns what** is open in the paper. By default matcher j owns segment j in every dimension (`aligned`);
 see `owners` for others, and docs/PARTITION.md for how much it matters.
 """
@@ -40,8 +44,11 @@ Region: TypeAlias = tuple[Bound, ...]
 SetKey: TypeAlias = tuple[int, ...]
 
 
-class Segment(Struct, frozen=True):
-    """From `start` to the start of the next one. Who else than its owner knows it: see `handover`."""
+class Segment(Struct, frozen=True, array_like=True):
+    """From `start` to the start of the next one. Who else than its owner knows it: see `handover`.
+
+    Without an owner: its dimension comes or goes.
+    """
 
     start: float
     owner: str
@@ -54,7 +61,7 @@ class Segment(Struct, frozen=True):
         return tuple(name for name in (self.owner, self.heir, self.former) if name)
 
 
-class SegmentTable(Struct, frozen=True):
+class SegmentTable(Struct, frozen=True, array_like=True):
     """The global state. Of two tables the one with the higher version holds, else the later writer's."""
 
     version: int
@@ -65,6 +72,16 @@ class SegmentTable(Struct, frozen=True):
     @property
     def stamp(self) -> tuple[int, str]:
         return (self.version, self.writer)
+
+    @property
+    def live(self) -> list[int]:
+        """The dimensions along which somebody can be asked."""
+        return [d for d, row in enumerate(self.segments) if any(s.owner for s in row)]
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing changes hands."""
+        return not any(s.heir or s.former for row in self.segments for s in row)
 
     def matchers(self) -> list[str]:
         """All that are in it, in any role."""
@@ -112,11 +129,12 @@ def even_table(
         1,
         writer,
         tuple(dimensions),
-        tuple(_even_row(dimension, row) for dimension, row in zip(dimensions, rows, strict=True)),
+        tuple(even_row(dimension, row) for dimension, row in zip(dimensions, rows, strict=True)),
     )
 
 
-def _even_row(dimension: Dimension, names: Sequence[str]) -> tuple[Segment, ...]:
+def even_row(dimension: Dimension, names: Sequence[str]) -> tuple[Segment, ...]:
+    """Segments of equal length along one dimension."""
     length = (dimension.high - dimension.low) / len(names)
     starts = [-math.inf, *(dimension.low + length * place for place in range(1, len(names)))]
     return tuple(Segment(start, name) for start, name in zip(starts, names, strict=True))
@@ -174,11 +192,12 @@ def key_of(region: Region) -> SetKey:
 
 def boxes(table: SegmentTable, matcher: str) -> list[Region]:
     """Where a matcher is the only candidate. With one dimension that is everywhere, and has no replicas."""
-    if len(table.dimensions) == 1:
+    live = table.live
+    if len(live) == 1:
         return []
     rows = [
         _joined([table.bound(dimension, place) for place in table.owned(matcher, dimension)])
-        for dimension in range(len(table.dimensions))
+        for dimension in live
     ]
     return [tuple(box) for box in product(*rows)]
 
@@ -197,12 +216,12 @@ def _joined(bounds: list[Bound]) -> list[Bound]:
 def clockwise(table: SegmentTable, matcher: str) -> list[str]:
     """The next other owner on every dimension but the first; nobody twice."""
     found: dict[str, None] = {}
-    for dimension in range(1, len(table.dimensions)):
+    for dimension in table.live[1:]:
         row = [segment.owner for segment in table.segments[dimension]]
         places = table.owned(matcher, dimension)
         if places:
             behind = row[places[-1] + 1 :] + row[: places[-1] + 1]
-            other = next((name for name in behind if name != matcher), None)
+            other = next((name for name in behind if name not in ("", matcher)), None)
             if other is not None:
                 found[other] = None
     return list(found)
@@ -226,7 +245,7 @@ def copies(table: SegmentTable, footprint: Footprint) -> list[tuple[str, int]]:
         (segment.owner, dimension)
         for dimension, row in enumerate(table.segments)
         for place, segment in enumerate(row)
-        if overlaps_region(footprint, (table.bound(dimension, place),))
+        if segment.owner and overlaps_region(footprint, (table.bound(dimension, place),))
     ]
 
 
@@ -235,11 +254,11 @@ def options(table: SegmentTable, point: Point) -> list[Option]:
     found: dict[Option, None] = {}
     for dimension, coordinate in enumerate(point):
         row = table.segments[dimension]
-        if coordinate is None:
-            for segment in row:
+        if coordinate is not None and row:
+            row = (row[table.place(dimension, coordinate)],)
+        for segment in row:
+            if segment.owner:
                 found[Option(segment.owner, (dimension,))] = None
-        else:
-            found[Option(row[table.place(dimension, coordinate)].owner, (dimension,))] = None
     return list(found)
 
 
@@ -247,53 +266,63 @@ class Finder:
     """`options` of one table, prepared: it is asked for every event."""
 
     def __init__(self, table: SegmentTable) -> None:
+        self.dimensions = table.dimensions
+        self.live = table.live
         self._rows = [
             (
                 [segment.start for segment in row],
-                [Option(segment.owner, (dimension,)) for segment in row],
+                [Option(segment.owner, (dimension,)) if segment.owner else None for segment in row],
             )
             for dimension, row in enumerate(table.segments)
         ]
-        # All, by number; and by dimension where segments begin, and the number of whoever owns each.
+        # All, by number; and by dimension where segments begin, and the number of whoever owns each. Who is
+        # nobody has the number behind the last.
         numbers: dict[Option, int] = {}
         for _, owners in self._rows:
             for option in owners:
-                numbers.setdefault(option, len(numbers))
+                if option is not None:
+                    numbers.setdefault(option, len(numbers))
         self.all = list(numbers)
         self._arrays = [
-            (np.array(starts), np.array([numbers[option] for option in owners]))
-            for starts, owners in self._rows
+            (
+                np.array(self._rows[d][0]),
+                np.array(
+                    [numbers.get(o, len(numbers)) if o else len(numbers) for o in self._rows[d][1]]
+                ),
+            )
+            for d in self.live
         ]
 
     def many(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
-        """For events that have all attributes: the numbers of their candidates, by dimension."""
-        found = np.empty(points.shape, np.int64)
+        """For events that have all attributes: the numbers of their candidates, by live dimension."""
+        found = np.empty((len(self.live), points.shape[1]), np.int64)
         for place, (starts, owners) in enumerate(self._arrays):
-            found[place] = owners[np.searchsorted(starts, points[place], "right") - 1]
+            coordinates = points[self.live[place]]
+            found[place] = owners[np.searchsorted(starts, coordinates, "right") - 1]
         return found
 
     def options(self, point: Point) -> list[Option]:
-        found: list[Option] = []
+        found: list[Option | None] = []
         for (starts, owners), coordinate in zip(self._rows, point, strict=True):
             if coordinate is None:
                 found += dict.fromkeys(owners)
-            else:
+            elif owners:
                 found.append(owners[bisect_right(starts, coordinate) - 1])
-        return found
+        return [option for option in found if option is not None]
 
 
 def spare_options(table: SegmentTable, point: Point) -> list[Option]:
     """Whom to ask when no candidate answers: who had a segment, then the replicas of a box."""
     found: dict[Option, None] = {}
     for dimension, coordinate in enumerate(point):
-        if coordinate is not None:
+        if coordinate is not None and table.segments[dimension]:
             former = table.segments[dimension][table.place(dimension, coordinate)].former
             if former:
                 found[Option(former, (dimension,))] = None
     first = {option.matcher: None for option in options(table, point)}
     if len(first) == 1:
         (only,) = first
-        every = tuple(range(len(table.dimensions)))
+        every = tuple(table.live)
         if any(in_region(point, box) for box in boxes(table, only)):
             for name in clockwise(table, only):
                 found[Option(name, every)] = None
@@ -306,10 +335,10 @@ def gaps(table: SegmentTable) -> list[str]:
     if len(table.segments) != len(table.dimensions):
         wrong.append(f"{len(table.segments)} rows for {len(table.dimensions)} dimensions")
     for dimension, row in enumerate(table.segments):
-        if not row or row[0].start != -math.inf:
+        if row and row[0].start != -math.inf:
             wrong.append(f"dimension {dimension} does not start at -inf")
         if any(a.start >= b.start for a, b in pairwise(row)):
             wrong.append(f"dimension {dimension}: segments are out of order")
-        if any(not segment.owner for segment in row):
-            wrong.append(f"dimension {dimension}: a segment has no owner")
+    if not any(row and all(segment.owner for segment in row) for row in table.segments):
+        wrong.append("no dimension is somebody's all over")
     return wrong

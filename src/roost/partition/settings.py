@@ -6,30 +6,46 @@ from msgspec import Struct
 
 from roost.errors import UserError
 from roost.partition.dimensions import Dimension
+from roost.partition.direct import ORDERED
 from roost.partition.pulse import Patience
+from roost.partition.reshaping import EVERYWHERE
 
 
 class PartitionSettings(Struct, frozen=True, kw_only=True):
     """What both need to know."""
 
-    dispatchers: (
-        str  # all of them, separated by commas: a matcher answers when it has heard of each
-    )
+    # All of them, separated by commas: a matcher answers when it has heard of each. Those of a space as
+    # SPACE/NAME: for a dispatcher all of its own, for a matcher those of all spaces that it serves.
+    dispatchers: str
     gossip_s: float = (
         1.0  # matchers gossip, and tell dispatchers how busy they are, so often (004 IV.C)
     )
 
     @property
+    def spaces(self) -> dict[str, list[str]]:
+        """The names of dispatchers, by space."""
+        found: dict[str, list[str]] = {}
+        for word in sorted(word for word in self.dispatchers.split(",") if word):
+            space, _, name = word.rpartition("/")
+            found.setdefault(space, []).append(name)
+        return found
+
+    @property
     def dispatcher_names(self) -> list[str]:
-        return sorted(name for name in self.dispatchers.split(",") if name)
+        return sorted(name for names in self.spaces.values() for name in names)
 
 
 class DispatcherSettings(PartitionSettings, frozen=True, kw_only=True):
     """What a dispatcher is told."""
 
-    dimensions: str  # as name:low:high, separated by commas
+    # As name:low:high, separated by commas. None: everything is everywhere until some are chosen.
+    dimensions: str = ""
+    # The attributes that are worth a dimension are looked for so often; 0: never. See `curator`.
+    choose_s: float = 0.0
+    dimensions_max: int = 4  # that are chosen
     matchers: str  # that the service begins with, separated by commas; others join
     policy: str = "drift"  # see `forwarding`
+    delivery: str = ORDERED  # or "direct", without order, as in the paper; see `direct`
     join: str = "each"  # IV.E, or "one": III.C; see `handover`
     stride: int = 0  # of owners, from dimension to dimension; see `segments.owners`
     pull_s: float = 10.0  # a table is pulled from some matcher so often (004 IV.C)
@@ -37,6 +53,7 @@ class DispatcherSettings(PartitionSettings, frozen=True, kw_only=True):
     # Events that are held before publishers are read no further. What one read has brought by then is held
     # all the same.
     held_max: int = 10_000
+    even_s: float = 10.0  # segments that are uneven are evened out so often; 0: never
     # When it wishes for a matcher more, or one less; see `elasticity`.
     watch_s: int = 6  # response times of so many seconds are judged
     bearable_s: float = (
@@ -71,7 +88,9 @@ class MatcherSettings(PartitionSettings, frozen=True, kw_only=True):
 
 
 def parse_dimensions(texts: str) -> list[Dimension]:
-    """From name:low:high, separated by commas; UserError says what is wrong."""
+    """From name:low:high, separated by commas; UserError says what is wrong. None: `EVERYWHERE`."""
+    if not texts:
+        return [EVERYWHERE]
     found = []
     for text in texts.split(","):
         name, *bounds = text.split(":")

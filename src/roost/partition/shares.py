@@ -22,12 +22,13 @@ CHUNK = 100
 class Share:
     """What one matcher has been told."""
 
-    __slots__ = ("life", "number", "promised", "told")
+    __slots__ = ("dimensions", "life", "number", "promised", "told")
 
     def __init__(self, life: str) -> None:
         self.life = life
         self.number = 0
         self.promised: tuple[Region, ...] | None = None
+        self.dimensions: tuple[Dimension, ...] = ()  # that these are on
         self.told: dict[str, None] = {}
 
 
@@ -40,6 +41,7 @@ class Shares:
         self._dimensions = tuple(dimensions)
         self._send = send
         self.shares: dict[str, Share] = {}
+        self._interests: dict[str, Interest] = {}
         self._texts: dict[str, str] = {}
         self._slots: dict[str, int] = {}
         self._footprints: dict[str, Footprint] = {}
@@ -47,18 +49,27 @@ class Shares:
 
     def add(self, id_: str, interest: Interest, slot: int) -> None:
         """It is told under this number, which matchers answer with."""
+        self._interests[id_] = interest
         self._texts[id_] = str(interest)
         self._slots[id_] = slot
         self._footprints[id_] = footprint_of(interest, self._dimensions)
         self._change(id_)
 
     def remove(self, id_: str) -> None:
-        del self._texts[id_], self._slots[id_], self._footprints[id_]
+        del self._interests[id_], self._texts[id_], self._slots[id_], self._footprints[id_]
         self._change(id_)
 
     def _change(self, id_: str) -> None:
         self.number += 1
         self._changed[id_] = None
+
+    def adopt(self, dimensions: Sequence[Dimension]) -> None:
+        """What is promised from now on is on these."""
+        if tuple(dimensions) != self._dimensions:
+            self.flush()
+            self._dimensions = tuple(dimensions)
+            for id_, interest in self._interests.items():
+                self._footprints[id_] = footprint_of(interest, dimensions)
 
     def heard(self, matcher: str) -> int:
         """The number of the last change that a matcher has been told of."""
@@ -89,13 +100,15 @@ class Shares:
     def promise(self, matcher: str, regions: tuple[Region, ...]) -> None:
         """These are a matcher's from now on: it hears what it lacks, and forgets what is in none of them."""
         share = self.shares.get(matcher)
-        if share is None or share.promised == regions:
+        if share is None:
+            return
+        if share.promised == regions and share.dimensions == self._dimensions:
             return
         self.flush()
         wanted = {i: None for i, f in self._footprints.items() if _overlaps(f, regions)}
         added = [i for i in wanted if i not in share.told]
         self._tell(matcher, share, added, [])
-        share.promised, share.told = regions, wanted
+        share.promised, share.told, share.dimensions = regions, wanted, self._dimensions
         self._send(
             matcher,
             Fill(
@@ -127,6 +140,11 @@ class Shares:
         self._send(matcher, Fill(share.life, self.epoch, number))
 
     # --- for decisions --------------------------------------------------------------------------------
+
+    def sample(self, most: int) -> list[Interest]:
+        """Some of the subscriptions, from all of the time that they have come in."""
+        every = list(self._interests.values())
+        return every[:: max(1, -(-len(every) // most))]
 
     def spans_in(self, bound: Bound, most: int = 500) -> list[Span]:
         """What some of the subscriptions take of a segment."""

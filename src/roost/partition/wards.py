@@ -17,7 +17,7 @@ first promise of the new one: then that replaces it at once.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ from roost.partition.segments import Region, SetKey, in_regions, key_of, overlap
 
 # The set of what belongs to all sets of a matcher: it is kept once, apart, and searched for every event.
 WIDE: SetKey = ()
+# Subscriptions that have been read, and need not be again.
+PARSED_MAX = 8_192
 
 
 class Kept:
@@ -138,7 +140,7 @@ class Wards:
 
     def _add(self, dispatcher: str, ward: Ward, id_: str, text: str, slot: int) -> None:
         handle = self._names.add(dispatcher, id_, slot)
-        kept = Kept(dispatcher, id_, handle, parse_subscription(text))
+        kept = Kept(dispatcher, id_, handle, _parsed(text))
         ward.kept[id_] = self.entries[kept.handle] = kept
         if ward.promised is not None:
             kept.footprint = footprint_of(kept.subscription, ward.dimensions)
@@ -245,6 +247,12 @@ class Wards:
             if not all(region in ward.promised for region in wanted):
                 return False
         return True
+
+
+@lru_cache(maxsize=PARSED_MAX)
+def _parsed(text: str) -> Subscription:
+    """In the laboratory all matchers are in one process, and are told the same."""
+    return parse_subscription(text)
 
 
 @cache

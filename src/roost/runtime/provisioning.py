@@ -39,11 +39,18 @@ def wishes(state: Path) -> dict[str, dict[str, object]]:
     """What the dispatchers that answer say of themselves."""
     there = folder.running_federation(state).running()
     answers = ask_all([member.admin_url for member in there], "/status")
-    return {
+    found = {
         member.name: answer
         for member, answer in zip(there, answers, strict=True)
         if not isinstance(answer, AdminError) and "wish" in answer
     }
+    spaces = sorted({str(figures["space"]) for figures in found.values()})
+    if len(spaces) > 1:
+        raise UserError(
+            f"a service with the spaces {', '.join(spaces)}; expected one: nobody knows whose matcher is"
+            " wished for"
+        )
+    return found
 
 
 def carry_out(state: Path, step: Step) -> None:

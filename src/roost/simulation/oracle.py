@@ -48,6 +48,7 @@ from roost.broker.messages import Publication
 from roost.broker.router import Strategy
 from roost.language import Advertisement, Event, Subscription
 from roost.matching import Index
+from roost.partition.direct import origin_of
 
 VIOLATIONS_KEPT = 20
 NOTHING: set[int] = set()  # stays empty
@@ -143,6 +144,9 @@ class Oracle:
         self.doubled = 0
         self.reordered = 0
         self.unwanted = 0  # that matched no subscription
+        # Of what may come in any order: how much was overtaken, and all that has come.
+        self.overtaken = 0
+        self._had: set[tuple[str, tuple[str, int], str]] = set()
         self.violations: list[str] = []
 
     # --- what clients do ----------------------------------------------------------------------------
@@ -207,6 +211,9 @@ class Oracle:
         self, party: Party, publication: Publication, names: Collection[str], now: float
     ) -> None:
         """An event reached a client, for its subscriptions of these names."""
+        if publication.headers and (origin := origin_of(publication)) is not None:
+            self._came_directly(party, publication, origin, names, now)
+            return
         publisher, sequence = publication.publisher, publication.sequence
         pending = self.pending.get((publisher, sequence))
         last = party.last
@@ -231,6 +238,40 @@ class Oracle:
                 )
         if pending is not None and not missing:
             del self.pending[publisher, sequence]
+
+    def _came_directly(
+        self,
+        party: Party,
+        publication: Publication,
+        identity: tuple[str, int],
+        names: Collection[str],
+        now: float,
+    ) -> None:
+        """One that may come in any order, and still not twice: see `roost.partition.direct`."""
+        publisher, sequence = identity
+        self.overtaken += sequence < party.last.get(publisher, 0)
+        party.last[publisher] = max(sequence, party.last.get(publisher, 0))
+        pending = self.pending.get(identity)
+        missing = NOTHING if pending is None else pending.open()
+        for name in names:
+            self.delivered += 1
+            wish = party.wishes.get(name)
+            if (party.name, identity, name) in self._had:
+                self.doubled += 1
+                self._violation(
+                    f"{publisher}:{sequence} reached {party.name} twice, at {now:.3f} s"
+                )
+            self._had.add((party.name, identity, name))
+            if wish is not None and wish.key in missing:
+                missing.remove(wish.key)
+            elif wish is None or not wish.subscription.matches(publication.event):
+                self.unwanted += 1
+                self._violation(
+                    f"{publisher}:{sequence} reached {party.name} for its subscription {name!r},"
+                    f" which does not match it, at {now:.3f} s"
+                )
+        if pending is not None and not missing:
+            del self.pending[identity]
 
     def _out_of_place(
         self, party: Party, publication: Publication, pending: Pending | None, now: float

@@ -1,7 +1,8 @@
 """Random scenarios of a partitioned service (004): whatever the seed, every promise has to hold.
 
 The profile *partition* of `roost sim fuzz`. A small service of dispatchers and matchers, all linked with
-each other. While events are published all the time, matchers join, leave and are gone without a word,
+each other. While events are published all the time, dimensions change, matchers join, leave and are gone
+without a word,
 machines crash, links are cut, silent and slow, the network is partitioned, stores are full; and clients
 come and go, subscribe, move from dispatcher to dispatcher, and vanish. Values are few and small, so that
 much matches, at the borders of segments too.
@@ -44,6 +45,8 @@ class ServiceScenario(Script):
         super().__init__(seed, PROFILE)
         r = self.random
         self._types = (dispatcher, matcher)
+        # For what has come later: seeds that have found something stay what they were.
+        self._apart = random.Random(f"apart {seed}")
         self.settings = _settings(r)
         self._publishers: list[str] = []
         self._subscribers: dict[str, list[str]] = {}
@@ -66,7 +69,7 @@ class ServiceScenario(Script):
         words = (
             f"dispatchers={','.join(self._dispatchers)} dimensions={','.join(dimensions)}"
             f" matchers={','.join(self._matchers)} policy={policy} join={r.choice(['each', 'one'])}"
-            f" stride={r.choice([0, 0, 1])} held_max={self._held_max()}"
+            f" stride={r.choice([0, 0, 1])} held_max={self._held_max()} {self._choosing()}"
         )
         for name in self._dispatchers:
             self._machine(0.0, name, f"{self._types[0]} {words}")
@@ -83,8 +86,14 @@ class ServiceScenario(Script):
         self._now += 1.0 + SETTLE_S
 
     def _held_max(self) -> int:
-        """Drawn apart: seeds that have found something stay what they were."""
         return random.Random(f"held_max {self.seed}").choice([2, 20, 10_000])
+
+    def _choosing(self) -> str:
+        """Whether dimensions change, and how many there may be; and when segments are evened out."""
+        r = self._apart
+        return r.choice(
+            ["", f"choose_s={r.choice([1, 2, 5])} dimensions_max={r.choice([1, 2, 3])}"]
+        )
 
     def _matcher(self) -> str:
         return f"{self._types[1]} dispatchers={','.join(self._dispatchers)} {self._cost}".strip()
@@ -121,6 +130,10 @@ class ServiceScenario(Script):
             self._take_over,
         ]
         plan += [(self._soon(PHASE_S), r.choice(actions)) for _ in range(r.randint(2, 12))]
+        plan += [
+            (self._now + self._apart.random() * PHASE_S, self._reshape)
+            for _ in range(self._apart.choice([0, 1, 2, 5]))
+        ]
         for at, action in sorted(plan, key=lambda item: item[0]):
             action(round(at, 3))
         self._now += PHASE_S + r.choice([0.0, SETTLE_S, 3 * SETTLE_S])
@@ -150,6 +163,13 @@ class ServiceScenario(Script):
             self._burst(at)
             self._say(st.RemoveBroker(at=at, broker=name))
             self._burst(at)
+
+    def _reshape(self, at: float) -> None:
+        """A dimension comes, or goes, as an operator says."""
+        r = self._apart
+        words = ["come=a:0:9", "come=b:0:5", "come=class:0:1", "go=a", "go=b", "go=class"]
+        what, front = r.choice(words), r.choice(self._dispatchers)
+        self._say(st.AskBroker(at=at, broker=front, request="dimension", arguments=what))
 
     # --- clients ------------------------------------------------------------------------------------
 

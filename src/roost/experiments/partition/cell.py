@@ -5,8 +5,8 @@
 
 `fluid` works out at how many messages a second each way of forwarding saturates, in units in which a
 subscription takes a second. `simulated` runs the machines at a *share* of what the best division would
-bear, and looks whether the events that are held keep growing (IV.B: that is saturation). `ramp` and
-`crashes` are modules of their own.
+bear, and looks whether the events that are held keep growing (IV.B: that is saturation). `ramp`, `crashes`,
+`traffic` and `layouts` are modules of their own.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from statistics import fmean
 
 from roost.experiments.partition.crashes import crashes_row
 from roost.experiments.partition.lab import machines, workload_of
+from roost.experiments.partition.layouts import layouts_row
 from roost.experiments.partition.ramp import ramp_row
 from roost.experiments.partition.setup import BEGIN_S, Phase, fluid, service_workload
+from roost.experiments.partition.traffic import simulated_traffic_row, traffic_row
+from roost.partition.direct import ORDERED
 from roost.partition.dispatcher import Dispatcher
 from roost.partition.fluid import normalised_deviation
 from roost.partition.matcher import Matcher
@@ -63,7 +66,7 @@ def simulated_row(parameters: Parameters, seed: int) -> Row:
         seed,
         phases=[Phase(rate_per_s, lasts_s)],
         entry_s=best / best_per_s,
-        words=f"policy={parameters['policy']}",
+        words=f"policy={parameters['policy']} delivery={parameters.get('delivery', ORDERED)}",
         **like,
     )
     world = World(workload.settings, workload.statements)
@@ -84,6 +87,7 @@ def simulated_row(parameters: Parameters, seed: int) -> Row:
         "best": best,
         **{f"busy_{n}": s / fmean(busy) for n, s in enumerate(sorted(busy))},
         "delivered": oracle.delivered,
+        "overtaken_share": oracle.overtaken / max(1, oracle.delivered),
         # What is lost can't be judged of a run that ends in the middle: `roost sim fuzz` does that.
         "doubled": oracle.doubled,
         "reordered": oracle.reordered,
@@ -97,4 +101,7 @@ ROWS: Mapping[str, Callable[[Parameters, int], Row]] = {
     "simulated": simulated_row,
     "ramp": ramp_row,
     "crashes": crashes_row,
+    "simulated_traffic": simulated_traffic_row,
+    "traffic": traffic_row,
+    "layouts": layouts_row,
 }

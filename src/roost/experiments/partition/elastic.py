@@ -27,14 +27,14 @@ SCALES = {
         "paper",
         3,
         {
-            "subscriptions": 4_000,
+            "subscriptions": 1_000,
             "best_per_s": 60,
             "steps": 9,
-            "step_s": 120,
-            "idle_s": 60,
-            "rest_s": 600,
+            "step_s": 60,
+            "idle_s": 30,
+            "rest_s": 300,
         },
-        "4,000 subscriptions, steps of 2 minutes",
+        "1,000 subscriptions, steps of a minute",
     ),
 }
 

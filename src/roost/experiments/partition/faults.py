@@ -23,8 +23,8 @@ SCALES = {
     "paper": Scale(
         "paper",
         3,
-        {"subscriptions": 4_000, "best_per_s": 120, "gap_s": 300},
-        "4,000 subscriptions, a crash every 5 minutes",
+        {"subscriptions": 2_000, "best_per_s": 120, "gap_s": 60},
+        "2,000 subscriptions, a crash every minute",
     ),
 }
 

@@ -7,7 +7,7 @@ claimed are ratios.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -101,11 +101,12 @@ def service_workload(
     words: str = "",
     settings: Sequence[str] = ("ack_delay_s 1",),
     more: Sequence[st.Statement] = (),
+    machines: Mapping[str, str] | None = None,
 ) -> Workload:
     """Two dispatchers, which `words` are more settings of, so many matchers, and messages from `BEGIN_S` on.
 
     Subscriptions have predicates on all four attributes, however many of them are dimensions. `more`: what
-    else happens.
+    else happens. `machines` take the place of others.
     """
     plan = plan_service(2, matchers, dimensions_of(dimensions), words)
     lines = [f"0.0 federation set {setting}" for setting in settings]
@@ -113,6 +114,8 @@ def service_workload(
         machine = plan.machines[name]
         if machine.startswith(MATCHER):
             machine = matcher_machine(machine, entry_s)
+        for kind, other in (machines or {}).items():
+            machine = machine.replace(kind, other)
         lines.append(f"0.0 broker add {name} 1000 64 1000 {machine}")
     lines += [f"0.0 link add {a} {b} {LATENCY_MS}" for a, b in combinations(plan.names, 2)]
     for number in range(CLIENTS):
