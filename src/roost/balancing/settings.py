@@ -37,6 +37,7 @@ Guarded = Literal["input", "output"]
 Change = Literal["absolute", "relative"]
 PieValues = Literal["raw", "smoothed"]
 MatchStop = Literal["below", "never"]
+GoesOn = Literal["overloaded", "always"]
 YesNo = Literal["yes", "no"]
 
 # A number of a rule that nobody has said.
@@ -58,6 +59,8 @@ class Rules(Struct, frozen=True, kw_only=True):
     # What a choice has to lower, unless the broker is overloaded: the difference of the two brokers (4.2.1),
     # or the higher of them, and without unbalancing what else is balanced.
     stability: Stability = "difference"
+    # When an input offload that has not balanced the inputs goes on with those who get the least (4.2.1).
+    input_goes_on: GoesOn = "overloaded"
     # To which edge-broker a subscriber is sent that connects to a cluster-head (3.2).
     newcomers: Newcomers = "random"
     # What matching takes with more or fewer subscriptions: in proportion (4.7), along a slope that is taken
@@ -94,6 +97,7 @@ PROFILES: dict[Profile, Rules] = {
         back_off_s=120.0,
         back_off_max_s=1_920.0,
         stability="peak",
+        input_goes_on="always",
         newcomers="least_loaded",
         costs="fitted",
     ),
@@ -215,6 +219,10 @@ class BalancingConfig(Struct, frozen=True, kw_only=True):
     stability: Annotated[
         Literal["profile", Stability],
         why("What a choice has to lower: the difference of two brokers, or the higher of them."),
+    ] = "profile"
+    input_goes_on: Annotated[
+        Literal["profile", GoesOn],
+        why("Which brokers go on with those who get the least when inputs are not balanced yet."),
     ] = "profile"
     newcomers: Annotated[
         Literal["profile", Newcomers],

@@ -6,12 +6,17 @@
     ..._deviation              standard deviation over the edge-brokers, mean over the steady periods
     overhead                   of all messages and deliveries, those that are no quotes, in %;
                                acknowledgements apart
-    sessions...                in which an offload was decided on
+    sessions...                in which an offload was decided on; _late: at rest, after the change;
+                               _to_B2, ...: input sessions of the time of joining, by who accepted
+    worsened                   sessions after which the higher of the two was higher than before in the index
+                               that was balanced, by more than what counts as stable
+    shuttled_late              subscribers that moved three times and more at rest, after the change
     input_error, output_error  predicted over measured, less 1, in %: of brokers that became stable;
-                               ..._size: whatever its sign
+                               ..._size: whatever its sign, ..._spread: standard deviation
     delivery_delay_s           until an event was matched where it was delivered, over the steady periods
     peak_input, relieved_s     of the broker that all subscribers join: its highest input ratio, over a
                                minute, and when it was overloaded for the last time
+    queue_empty_s              when an event last waited there for a second to be matched, before the change
     clusters_input_deviation   standard deviation over the clusters, mean over the steady periods
     subscribers_B1, ...        where subscribers are at the end
 
@@ -27,7 +32,8 @@ arrival), which a trace does not have: they are counted with each move.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import nan
 from typing import Any, NamedTuple
 
@@ -43,6 +49,11 @@ STEADY_AFTER_S = (990.0, 800.0)
 MESSAGES_A_MOVE = 9
 PERCENT = 100.0
 INDICES = ("input_utilisation", "output_utilisation", "matching_delay_s")
+# What is shown over time, too.
+SHOWN = (*INDICES, "input_queueing_delay_s", "output_queueing_delay_s", "subscriptions")
+WAITED_S = 1.0
+SHUTTLES = 3
+RATIOS = {"input": "input_ratio", "match": "matching_delay_s", "output": "output_ratio"}
 
 
 class Course(NamedTuple):
@@ -72,13 +83,15 @@ def figures(tables: Tables, course: Course, config: BalancingConfig) -> dict[str
     found = {
         "converged_s": converged,
         "reconverged_s": again - course.change_s,
-        "overhead": overhead(tables, course),
+        "overhead": steady_overhead(tables, course),
     }
     for name in INDICES:
         found[f"{name}_deviation"] = deviation(tables, course, name)
-    found["delivery_delay_s"] = delivery_delay(tables, course)
+    found["delivery_delay_s"] = delivery_delay(tables, course.steady())
     found |= crowding(tables, course, config)
     found |= _sessions(tables.decisions, course)
+    found["worsened"] = float(worsened(tables.decisions, course, config))
+    found["shuttled_late"] = float(_shuttled(tables.decisions, course))
     return found | _errors(tables.decisions, course)
 
 
@@ -181,16 +194,20 @@ def crowding(tables: Tables, course: Course, config: BalancingConfig) -> dict[st
     ratios = smooth(times, tables.loads.by_name[INDICES[0]])
     own = ratios[:, tables.brokers.index(course.crowded)]
     overloaded = times[own >= config.overload_high]
+    waited_s = tables.loads.by_name["input_queueing_delay_s"]
+    is_waiting = waited_s[:, tables.brokers.index(course.crowded)] > WAITED_S
+    waiting = times[is_waiting & (times <= course.change_s)]
     return {
         "peak_input": float(own.max()),
         "relieved_s": float(overloaded[-1]) if len(overloaded) else 0.0,
+        "queue_empty_s": float(waiting[-1]) if len(waiting) else 0.0,
     }
 
 
-def delivery_delay(tables: Tables, course: Course) -> float:
-    """Of all deliveries of the steady periods, on average."""
+def delivery_delay(tables: Tables, periods: Sequence[tuple[float, float]]) -> float:
+    """Of all deliveries of these periods, on average."""
     visits = tables.visits
-    inside = [(visits.time > start) & (visits.time <= end) for start, end in course.steady()]
+    inside = [(visits.time > start) & (visits.time <= end) for start, end in periods]
     if not inside:
         return nan
     kept = visits.where(np.logical_or.reduce(inside))
@@ -201,12 +218,14 @@ def delivery_delay(tables: Tables, course: Course) -> float:
 # --- messages ---------------------------------------------------------------------------------------
 
 
-def overhead(tables: Tables, course: Course) -> float:
+def steady_overhead(tables: Tables, course: Course) -> float:
     """Over the steady periods, and what comes between them."""
     periods = course.steady()
-    if not periods:
-        return nan
-    start, end = periods[0][0], periods[-1][1]
+    return overhead(tables, periods[0][0], periods[-1][1]) if periods else nan
+
+
+def overhead(tables: Tables, start: float, end: float) -> float:
+    """Of all messages and deliveries of a period, those that are no quotes, in %."""
     visits = tables.visits
     inside = (visits.time > start) & (visits.time <= end)
     quotes = int((inside & (visits.hop > 0)).sum())
@@ -220,7 +239,8 @@ def overhead(tables: Tables, course: Course) -> float:
         if row["kind"] == "carried out" and start < float(row["time"]) <= end
     )
     other += MESSAGES_A_MOVE * moved
-    return PERCENT * other / (other + quotes + published + delivered)
+    in_all = other + quotes + published + delivered
+    return PERCENT * other / in_all if in_all else nan
 
 
 # --- decisions --------------------------------------------------------------------------------------
@@ -250,7 +270,59 @@ def _sessions(decisions: Sequence[Mapping[str, Any]], course: Course) -> dict[st
         "sessions_late": float(len(late)),
         "sessions_input_early": float(len(inputs)),
         "sessions_input_others": float(len(others)),
+        **{
+            f"sessions_to_{edge}": float(sum(each[2].get("partner") == edge for each in inputs))
+            for edge in course.edges
+        },
     }
+
+
+def _is_disturbed(row: Mapping[str, Any], course: Course) -> bool:
+    """Whether subscribers were joining the broker of an outcome."""
+    return row["broker"] == course.crowded and float(row["time"]) <= course.joined_s + 60
+
+
+def worsened(
+    decisions: Sequence[Mapping[str, Any]], course: Course, config: BalancingConfig
+) -> int:
+    """Sessions that made the higher of the two brokers higher, in the index that was to be balanced.
+
+    Both became stable, and neither was disturbed: else it was not the session that did it.
+    """
+    after: dict[str, dict[str, float]] = {}
+    for row in decisions:
+        if row["module"] == "balancing" and row["kind"] == "outcome":
+            evidence = json.loads(row["evidence"])
+            if evidence["stable"] and not _is_disturbed(row, course):
+                after.setdefault(str(row["subject"]), {})[str(row["broker"])] = evidence["measured"]
+    norms = {"match": config.delay_normalisation_s}
+    count = 0
+    for _, _, evidence in offloads(decisions):
+        measured, index = after.get(evidence["session"], {}), evidence.get("index", "")
+        if len(measured) == 2 and index in RATIOS:
+            name = RATIOS[index]
+            before = max(evidence["own"][name], evidence["other"][name])
+            by = max(each[name] for each in measured.values()) - before
+            count += by / norms.get(index, 1.0) > config.stabilise_percentage
+    return count
+
+
+def _shuttled(decisions: Sequence[Mapping[str, Any]], course: Course) -> int:
+    """Subscribers that moved again and again when all should be at rest."""
+    start = course.change_s + STEADY_AFTER_S[1]
+    moves = Counter(
+        row["subject"]
+        for row in decisions
+        if row["kind"] == "carried out" and float(row["time"]) > start
+    )
+    return sum(count >= SHUTTLES for count in moves.values())
+
+
+ERRORS: dict[str, Callable[[list[float]], Any]] = {
+    "": np.mean,
+    "_size": lambda found: np.mean(np.abs(found)),
+    "_spread": np.std,
+}
 
 
 def _errors(decisions: Sequence[Mapping[str, Any]], course: Course) -> dict[str, float]:
@@ -260,19 +332,16 @@ def _errors(decisions: Sequence[Mapping[str, Any]], course: Course) -> dict[str,
         if row["module"] != "balancing" or row["kind"] != "outcome":
             continue
         evidence, predicted = json.loads(row["evidence"]), json.loads(row["predicted"])
-        disturbed = row["broker"] == course.crowded and float(row["time"]) <= course.joined_s + 60
-        if disturbed or not evidence["stable"]:
+        if _is_disturbed(row, course) or not evidence["stable"]:
             continue
         for name, found in errors.items():
             measured = evidence["measured"][f"{name}_ratio"]
             if measured > 0:
                 found.append(predicted[f"{name}_ratio"] / measured - 1)
     return {
-        f"{name}_error{size}": PERCENT * float(np.mean(np.abs(found) if size else found))
-        if found
-        else nan
+        f"{name}_error{kind}": PERCENT * float(of(found)) if found else nan
         for name, found in errors.items()
-        for size in ("", "_size")
+        for kind, of in ERRORS.items()
     }
 
 
@@ -280,15 +349,23 @@ def _errors(decisions: Sequence[Mapping[str, Any]], course: Course) -> dict[str,
 
 
 def over_time(tables: Tables, course: Course, every_s: float) -> dict[str, float]:
-    """Indices of each edge-broker, as figures called INDEX_BROKER_at_TIME."""
+    """Indices of each edge-broker, as figures called INDEX_BROKER_at_TIME, and how they deviate; and of the
+    whole, over the time since the last, the overhead and the delivery delay."""
     found = {}
-    values = {name: smooth(tables.loads.times, tables.loads.by_name[name]) for name in INDICES}
+    loads = tables.loads
+    values = {name: smooth(loads.times, loads.by_name[name]) for name in SHOWN}
+    columns = [tables.brokers.index(edge) for edge in course.edges]
     for time in np.arange(every_s, course.end_s + 1, every_s).tolist():
-        row = int(np.searchsorted(tables.loads.times, time, side="right")) - 1
+        row = int(np.searchsorted(loads.times, time, side="right")) - 1
         if row < 0:
             continue
-        for name in INDICES:
-            for edge in course.edges:
-                key = f"{name}_{edge}_at_{time:g}"
-                found[key] = float(values[name][row, tables.brokers.index(edge)])
+        at, period = f"at_{time:g}", (time - every_s, time)
+        for name in SHOWN:
+            of_edges = values[name][row, columns]
+            found |= {
+                f"{name}_{e}_{at}": float(v) for e, v in zip(course.edges, of_edges, strict=True)
+            }
+            found[f"{name}_deviation_{at}"] = float(of_edges.std())
+        found[f"overhead_{at}"] = overhead(tables, *period)
+        found[f"delivery_delay_s_{at}"] = delivery_delay(tables, [period])
     return found
