@@ -20,7 +20,8 @@ from msgspec.structs import replace
 from roost.balancing import Balancing, BalancingConfig
 from roost.broker.registry import settings_of
 from roost.errors import UserError
-from roost.experiments.balancing.figures import Course, cluster_figures, figures, over_time
+from roost.experiments.balancing import figures
+from roost.experiments.balancing.figures import Course
 from roost.experiments.relocation.tables import read_tables
 from roost.pipeline.sweeps.tasks import (
     BREACHES,
@@ -44,6 +45,7 @@ from roost.traces import TraceWriter
 PAYLOAD_BYTES = 64
 JOINING_FROM_S, JOINING_PER_S = 10.0, 2.0
 CROWDED = {"local": "B1", "global": "B11"}
+STEADY_AFTER_S = {"local": figures.STEADY_AFTER_S, "global": figures.CLUSTERS_STEADY_AFTER_S}
 SHOWN = ("converged_s", "reconverged_s", "overhead", "sessions")
 Faults = Literal["none", "network", "crash", "all"]
 
@@ -99,7 +101,7 @@ def simulated(
             config,
             seed,
             Path(folder),
-            Course((), joined_s, change_at_s, until_s, CROWDED[workload]),
+            Course((), joined_s, change_at_s, until_s, CROWDED[workload], STEADY_AFTER_S[workload]),
             every_s,
         )
 
@@ -135,9 +137,9 @@ def _run(
     course = course._replace(edges=edges)
     return {
         **_verdict(checks),
-        **figures(tables, course, config),
-        **cluster_figures(tables, clusters, pairs, course, config),
-        **over_time(tables, course, every_s),
+        **figures.figures(tables, course, config),
+        **figures.cluster_figures(tables, clusters, pairs, course, config),
+        **figures.over_time(tables, course, every_s),
         **{f"subscribers_{edge}": placed[edge] for edge in edges},
     }
 

@@ -13,7 +13,8 @@
     shuttled_late              subscribers that moved three times and more at rest, after the change
     input_error, output_error  predicted over measured, less 1, in %: of brokers that became stable;
                                ..._size: whatever its sign, ..._spread: standard deviation
-    delivery_delay_s           until an event was matched where it was delivered, over the steady periods
+    delivery_delay_s           until an event was matched where it was delivered, over the steady periods;
+                               ..._before_s, ..._after_s: over that before the change and that after it
     peak_input, relieved_s     of the broker that all subscribers join: its highest input ratio, over a
                                minute, and when it was overloaded for the last time
     queue_empty_s              when an event last waited there for a second to be matched, before the change
@@ -44,8 +45,10 @@ from roost.experiments.relocation.tables import Floats, Tables
 
 HELD_S = 120.0
 MEAN_S = 60.0
-# From the end of the subscribers' joining on, and from a change of rates on: when a steady period begins.
+# From the end of the subscribers' joining on, and from a change of rates on: when a steady period begins, of
+# one cluster (at 2,000 and 3,800 s) and of several (at 4,700 and 10,500 s).
 STEADY_AFTER_S = (990.0, 800.0)
+CLUSTERS_STEADY_AFTER_S = (3_690.0, 2_500.0)
 MESSAGES_A_MOVE = 9
 PERCENT = 100.0
 INDICES = ("input_utilisation", "output_utilisation", "matching_delay_s")
@@ -64,10 +67,11 @@ class Course(NamedTuple):
     change_s: float  # publishers change their rates
     end_s: float
     crowded: str  # where subscribers join: what is predicted of it is disturbed until then
+    steady_after_s: tuple[float, float] = STEADY_AFTER_S
 
     def steady(self) -> list[tuple[float, float]]:
         """The steady periods, as far as there are any."""
-        after_joining, after_change = STEADY_AFTER_S
+        after_joining, after_change = self.steady_after_s
         periods = [
             (self.joined_s + after_joining, min(self.change_s, self.end_s)),
             (self.change_s + after_change, self.end_s),
@@ -88,6 +92,10 @@ def figures(tables: Tables, course: Course, config: BalancingConfig) -> dict[str
     for name in INDICES:
         found[f"{name}_deviation"] = deviation(tables, course, name)
     found["delivery_delay_s"] = delivery_delay(tables, course.steady())
+    before = [period for period in course.steady() if period[1] <= course.change_s]
+    after = [period for period in course.steady() if period[0] >= course.change_s]
+    found["delivery_delay_before_s"] = delivery_delay(tables, before)
+    found["delivery_delay_after_s"] = delivery_delay(tables, after)
     found |= crowding(tables, course, config)
     found |= _sessions(tables.decisions, course)
     found["worsened"] = float(worsened(tables.decisions, course, config))
@@ -119,7 +127,7 @@ def cluster_figures(
 ) -> dict[str, float]:
     """The same of clusters, which are their edge-brokers' means, each against the clusters next to it.
 
-    And what each cluster's input ratio is at the end.
+    And what each cluster's indices are before the change and at the end.
     """
     times, delay_s = (
         tables.loads.times,
@@ -128,7 +136,10 @@ def cluster_figures(
     thresholds = (config.global_ratio_threshold, config.global_ratio_threshold, delay_s)
     widest = np.zeros(len(times))
     ends: dict[str, float] = {}
-    last = int(np.searchsorted(times, course.end_s, side="right")) - 1
+    rows = {
+        "change": int(np.searchsorted(times, course.change_s, side="right")) - 1,
+        "end": int(np.searchsorted(times, course.end_s, side="right")) - 1,
+    }
     for name, threshold in zip(INDICES, thresholds, strict=True):
         values = smooth(times, tables.loads.by_name[name])
         means = {
@@ -137,7 +148,11 @@ def cluster_figures(
         }
         for one, other in neighbours:
             widest = np.maximum(widest, np.abs(means[one] - means[other]) / threshold)
-        ends |= {f"{name}_{head}_end": float(mean[last]) for head, mean in means.items()}
+        ends |= {
+            f"{name}_{head}_{when}": float(mean[row])
+            for head, mean in means.items()
+            for when, row in rows.items()
+        }
         if name == INDICES[0]:
             ends["clusters_input_deviation"] = _steady_mean(
                 times, np.std(list(means.values()), axis=0), course
@@ -260,7 +275,7 @@ def offloads(decisions: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, st
 def _sessions(decisions: Sequence[Mapping[str, Any]], course: Course) -> dict[str, float]:
     found = list(offloads(decisions))
     early = [each for each in found if each[0] <= course.joined_s + 55]
-    late = [each for each in found if each[0] > course.change_s + STEADY_AFTER_S[1]]
+    late = [each for each in found if each[0] > course.change_s + course.steady_after_s[1]]
     inputs = [each for each in early if each[2].get("index") == "input"]
     others = [
         each for each in inputs if course.crowded not in (each[1], each[2].get("partner", ""))
@@ -309,7 +324,7 @@ def worsened(
 
 def _shuttled(decisions: Sequence[Mapping[str, Any]], course: Course) -> int:
     """Subscribers that moved again and again when all should be at rest."""
-    start = course.change_s + STEADY_AFTER_S[1]
+    start = course.change_s + course.steady_after_s[1]
     moves = Counter(
         row["subject"]
         for row in decisions
