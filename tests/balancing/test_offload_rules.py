@@ -224,9 +224,9 @@ def test_profile_roost_does_not_balance_by_making_the_other_worse() -> None:
 
 
 def test_profile_roost_does_not_heap_output_on_a_broker_to_balance_inputs() -> None:
-    """Four subscribers more, and its output would be at 0.79: they would be sent back."""
+    """Four subscribers more, and its output would be at 0.77: they would be sent back."""
     heavy = load("class = 'STOCK'", range(4), 4, size=75.0, kept=1)
-    own, other = broker(0.5, 0.5), broker(0.4, 0.39)
+    own, other = broker(0.5, 0.5), broker(0.4, 0.37)
     roost = BalancingConfig(profile="roost")
     given = spectrum(heavy, css=range(4))
     assert len(choose(Action.INPUT, own, other, given, THESIS).clients) == 4

@@ -292,9 +292,19 @@ def _sessions(decisions: Sequence[Mapping[str, Any]], course: Course) -> dict[st
     }
 
 
-def _is_disturbed(row: Mapping[str, Any], course: Course) -> bool:
-    """Whether subscribers were joining the broker of an outcome."""
-    return row["broker"] == course.crowded and float(row["time"]) <= course.joined_s + 60
+def undisturbed(
+    decisions: Sequence[Mapping[str, Any]], course: Course
+) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
+    """(row, evidence) of outcomes of brokers that became stable, and that nobody joined meanwhile."""
+    began = {evidence["session"]: time for time, _, evidence in offloads(decisions)}
+    for row in decisions:
+        if row["module"] != "balancing" or row["kind"] != "outcome":
+            continue
+        evidence = json.loads(row["evidence"])
+        time = began.get(str(row["subject"]), float(row["time"]) - MEAN_S)
+        joining = row["broker"] == course.crowded and time <= course.joined_s
+        if evidence["stable"] and not joining:
+            yield row, evidence
 
 
 def worsened(
@@ -305,11 +315,8 @@ def worsened(
     Both became stable, and neither was disturbed: else it was not the session that did it.
     """
     after: dict[str, dict[str, float]] = {}
-    for row in decisions:
-        if row["module"] == "balancing" and row["kind"] == "outcome":
-            evidence = json.loads(row["evidence"])
-            if evidence["stable"] and not _is_disturbed(row, course):
-                after.setdefault(str(row["subject"]), {})[str(row["broker"])] = evidence["measured"]
+    for row, evidence in undisturbed(decisions, course):
+        after.setdefault(str(row["subject"]), {})[str(row["broker"])] = evidence["measured"]
     norms = {"match": config.delay_normalisation_s}
     count = 0
     for _, _, evidence in offloads(decisions):
@@ -343,12 +350,8 @@ ERRORS: dict[str, Callable[[list[float]], Any]] = {
 def _errors(decisions: Sequence[Mapping[str, Any]], course: Course) -> dict[str, float]:
     """By how much predictions were off, on average; brokers that were disturbed are left out."""
     errors: dict[str, list[float]] = {"input": [], "output": []}
-    for row in decisions:
-        if row["module"] != "balancing" or row["kind"] != "outcome":
-            continue
-        evidence, predicted = json.loads(row["evidence"]), json.loads(row["predicted"])
-        if _is_disturbed(row, course) or not evidence["stable"]:
-            continue
+    for row, evidence in undisturbed(decisions, course):
+        predicted = json.loads(row["predicted"])
         for name, found in errors.items():
             measured = evidence["measured"][f"{name}_ratio"]
             if measured > 0:
