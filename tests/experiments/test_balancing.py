@@ -12,6 +12,7 @@ import pytest
 from roost.balancing import BalancingConfig
 from roost.errors import UserError
 from roost.experiments import find_experiment
+from roost.experiments.balancing.agreement import agreement
 from roost.experiments.balancing.cell import CELL, config_of, simulated
 from roost.experiments.balancing.common import below, is_near_zero, share, within
 from roost.experiments.balancing.figures import (
@@ -187,6 +188,39 @@ def test_settings_are_those_of_the_module() -> None:
         CELL.read({"until_s": "900"})
 
 
+def test_with_faults_brokers_keep_what_they_accept_and_all_of_it_arrives() -> None:
+    row = simulated(
+        1, publishers=4, subscribers=40, change_at_s=1_040.0, until_s=1_100.0, faults="crash"
+    )
+    assert (row["violations"], row["first_violation"]) == (0, None)
+    assert int(row["delivered"] or 0) > 1_000
+
+
+# --- optimisers together ----------------------------------------------------------------------------
+
+
+def moved(client: str, start: float, end: float, module: str = "balancing") -> dict[str, Any]:
+    row = decision("carried out", end, subject=client, took_s=end - start)
+    return row | {"module": module}
+
+
+def test_moves_at_the_same_time_and_within_a_rest_are_counted() -> None:
+    rows = [
+        moved("S1", 10.0, 11.0),
+        moved("S1", 71.0, 72.0, "grape"),  # it has rested
+        moved("S2", 10.0, 11.0),
+        moved("S2", 70.0, 72.0, "grape"),  # not quite
+        moved("S3", 10.0, 20.0, "grape"),
+        moved("S3", 15.0, 30.0),
+        decision("refused", 50.0, by="balancing", why="B2 is overloaded"),
+        decision("refused", 51.0, by="balancing", why=""),
+    ]
+    found = agreement(rows, rest_s=60.0)
+    assert (found["two_leases"], found["within_rest"]) == (1, 2)
+    assert (found["moves_balancing"], found["moves_grape"]) == (3, 3)
+    assert (found["refused"], found["refused_silently"]) == (2, 1)
+
+
 # --- claims -----------------------------------------------------------------------------------------
 
 
@@ -213,7 +247,9 @@ def test_claims_are_shares_of_seeds() -> None:
     assert isnan(share(Results([]), below("converged_s", 1.0)))
 
 
-@pytest.mark.parametrize("name", ["balancing-local", "balancing-global", "balancing-micro"])
+@pytest.mark.parametrize(
+    "name", ["balancing-local", "balancing-global", "balancing-micro", "balancing-together"]
+)
 def test_without_results_no_claim_holds_and_nothing_falls_over(name: str) -> None:
     experiment = find_experiment(name)
     nothing = Results([])
