@@ -36,6 +36,7 @@ Examples:
   roost up sites.graphml --durable --state /tmp/sites
   roost up tree --brokers 15 --optimise grape --goal load100 --observe
   roost up tree --brokers 15 --optimise overlay --optimise grape
+  roost up peer:1x4 --optimise balancing --bandwidth 10
   roost up cluster:2x2x2
 """
 DOWN_EXAMPLES = """\b
@@ -114,6 +115,15 @@ def up(
         bool, typer.Option("--observe", help="They only say what they would do: `roost decisions`.")
     ] = False,
     module: ModuleOption = None,
+    bandwidth: Annotated[
+        float,
+        typer.Option(
+            metavar="MBPS",
+            min=0.0,
+            help="What each may send, in Mbit/s, for optimisers that share it out.",
+            show_default="nobody knows",
+        ),
+    ] = 0.0,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Start a federation of brokers on this machine, and wait until it is linked."""
@@ -137,6 +147,7 @@ def up(
         modules=modules_of(module or []),
         peers=[(link.a, link.b) for link in peers],
         routing=CLUSTER if ranked else "",
+        bandwidth_mbps=bandwidth,
     )
     if json_:
         print_json(facts(federation, state))
