@@ -192,9 +192,9 @@ class BalancingConfig(Struct, frozen=True, kw_only=True):
     reply_timeout_s: Annotated[
         float, why("A broker that does not answer a request for so long has refused it.")
     ] = 5.0
-    session_timeout_s: Annotated[
-        float, why("A session in which nobody says a word for so long is over.")
-    ] = 60.0
+    migration_max_s: Annotated[
+        float, why("How long a session waits at most, however many are to arrive.")
+    ] = 120.0
     seed: Annotated[int, why("Of what is drawn: intervals, and edge-brokers for newcomers.")] = 0
 
     # --- rules that are set by themselves
@@ -312,7 +312,7 @@ POSITIVE = (
     "global_request_threshold",
     "migration_timeout_s",
     "reply_timeout_s",
-    "session_timeout_s",
+    "migration_max_s",
     "stable_window_s",
     "pie_expiry_periods",
     "slope_subscriptions",
