@@ -17,11 +17,12 @@ from roost.experiments.balancing.common import (
     SHARES,
     TASK,
     below,
+    cluster_line,
     compared_charts,
     share,
 )
 from roost.experiments.frame import Claim, Experiment, Grid, Results, Scale, at_least, at_most
-from roost.pictures.charts import Chart, Series
+from roost.pictures.charts import Chart
 
 EVERY_S = 250.0
 CONVERGED_S, RECONVERGED_S = 4_700.0, 2_500.0
@@ -133,18 +134,13 @@ def charts(results: Results) -> list[Chart]:
             title=f"{title}, {profile}",
             x="time (s)",
             y=unit,
-            series=tuple(_line(results.where(profile=profile), name, head) for head in CLUSTERS),
+            series=tuple(
+                cluster_line(results.where(profile=profile), name, head) for head in CLUSTERS
+            ),
         )
         for profile in PROFILES
         for name, (id_, title, unit) in CHARTED.items()
     ] + compared_charts(results, COMPARED)
-
-
-def _line(results: Results, name: str, head: str) -> Series:
-    """Of a cluster: the mean of its two edge-brokers."""
-    first, second = (dict(results.line("", f"{name}_{head[:-1]}{n}_at_").points) for n in (1, 2))
-    points = tuple((x, (y + second[x]) / 2) for x, y in first.items() if x in second)
-    return Series(head, points)
 
 
 def findings(results: Results) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from math import isnan, nan
 
 from roost.experiments.frame import Results
-from roost.pictures.charts import Chart
+from roost.pictures.charts import Chart, Series
 from roost.pipeline.sweeps.folder import Result
 
 TASK = "roost.experiments.balancing.cell:CELL"
@@ -63,3 +63,10 @@ def compared_charts(results: Results, charted: Mapping[str, tuple[str, str, str]
         )
         for name, (id_, title, unit) in charted.items()
     ]
+
+
+def cluster_line(results: Results, name: str, head: str) -> Series:
+    """A figure of a cluster over time: the mean of its two edge-brokers."""
+    first, second = (dict(results.line("", f"{name}_{head[:-1]}{n}_at_").points) for n in (1, 2))
+    points = tuple((x, (y + second[x]) / 2) for x, y in first.items() if x in second)
+    return Series(head, points)

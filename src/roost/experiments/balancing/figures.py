@@ -18,7 +18,7 @@
     peak_input, relieved_s     of the broker that all subscribers join: its highest input ratio, over a
                                minute, and when it was overloaded for the last time
     queue_empty_s              when an event last waited there for a second to be matched, before the change
-    clusters_input_deviation   standard deviation over the clusters, mean over the steady periods
+    clusters_..._deviation     standard deviation over the clusters, mean over the steady periods
     subscribers_B1, ...        where subscribers are at the end
 
 Differences are those of means over a minute: quotes come one by one, and a sample of 10 s has too few to
@@ -153,10 +153,8 @@ def cluster_figures(
             for head, mean in means.items()
             for when, row in rows.items()
         }
-        if name == INDICES[0]:
-            ends["clusters_input_deviation"] = _steady_mean(
-                times, np.std(list(means.values()), axis=0), course
-            )
+        spread = np.std(list(means.values()), axis=0)
+        ends[f"clusters_{name}_deviation"] = _steady_mean(times, spread, course)
     return {
         "clusters_converged_s": first_held(times, widest, course.joined_s, course.change_s),
         "clusters_reconverged_s": first_held(times, widest, course.change_s, course.end_s)
