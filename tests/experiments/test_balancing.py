@@ -144,7 +144,7 @@ def test_errors_are_those_of_brokers_that_became_stable_undisturbed() -> None:
 
 def test_a_session_worsens_if_the_higher_of_the_two_gets_higher() -> None:
     def session(higher: float, *, stable: bool = True) -> list[dict[str, Any]]:
-        before = {"own": {"input_ratio": 0.5}, "other": {"input_ratio": 0.3}}
+        before: dict[str, Any] = {"own": {"input_ratio": 0.5}, "other": {"input_ratio": 0.3}}
         of = {"B1": 0.4, "B2": higher}
         return [
             decision("offload", 2_900.0, session="a", index="input", partner="B2", **before),

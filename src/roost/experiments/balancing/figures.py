@@ -312,7 +312,7 @@ def worsened(
 
     Both became stable, and neither was disturbed: else it was not the session that did it.
     """
-    after: dict[str, dict[str, float]] = {}
+    after: dict[str, dict[str, dict[str, float]]] = {}
     for row, evidence in undisturbed(decisions, course):
         after.setdefault(str(row["subject"]), {})[str(row["broker"])] = evidence["measured"]
     norms = {"match": config.delay_normalisation_s}
@@ -367,7 +367,7 @@ def _errors(decisions: Sequence[Mapping[str, Any]], course: Course) -> dict[str,
 def over_time(tables: Tables, course: Course, every_s: float) -> dict[str, float]:
     """Indices of each edge-broker, as figures called INDEX_BROKER_at_TIME, and how they deviate; and of the
     whole, over the time since the last, the overhead and the delivery delay."""
-    found = {}
+    found: dict[str, float] = {}
     loads = tables.loads
     values = {name: smooth(loads.times, loads.by_name[name]) for name in SHOWN}
     columns = [tables.brokers.index(edge) for edge in course.edges]
