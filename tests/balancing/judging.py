@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roost.balancing import Balancing
+from roost.balancing import Balancing, BalancingConfig
 from roost.balancing.head import Head
-from roost.balancing.mediation import REPLY_S
 from roost.simulation.fuzz import Scenario
 from roost.simulation.optimisers import modules_of
 from roost.simulation.run import check, rest
@@ -20,7 +19,7 @@ from roost.simulation.world import World
 STEP_S = 1.0
 # With the settings of the scenarios: a list of brokers that do not answer, samples, and N clients of 0.5 s
 # each.
-SESSION_S = 4 * REPLY_S + 20.0
+SESSION_S = 4 * BalancingConfig().reply_timeout_s + 20.0
 # Three global periods, and what a fault may hold up.
 ENGAGED_S = 12.0
 QUIET_S = 30.0

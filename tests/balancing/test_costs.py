@@ -56,6 +56,11 @@ def learned(config: BalancingConfig, samples: list[LoadIndices]) -> OwnLoad:
     return own
 
 
+def held(samples: list[LoadIndices]) -> list[LoadIndices]:
+    """Each for two periods: in the second nobody comes or goes."""
+    return [each for each in samples for _ in range(2)]
+
+
 def test_in_proportion() -> None:
     """(4.7)."""
     load = sample(subscriptions=200, input_rate=10, output_rate=20, subscription_s=1e-4)
@@ -150,7 +155,7 @@ def test_fitted_costs_are_found(
         idle=idle,
     )
     samples.append(last)
-    report = learned(FITTED, samples).report(last)
+    report = learned(FITTED, held(samples)).report(last)
     # To an eighth of what 50 publications, for 1,000 subscriptions, and 250 messages take.
     usual = idle + 50 * (publication_s + subscription_s * 1_000) + delivery_s * 250
     assert report.matching_slope_s * 50_000 == pytest.approx(subscription_s * 50_000, abs=usual / 8)
@@ -179,7 +184,7 @@ def test_a_busy_live_broker_is_sure_and_knows_what_it_does_anyway() -> None:
         live(round(draw(100, 900)), draw(10, 3_000), draw(1, 9), idle=draw(0.018, 0.022))
         for _ in range(300)
     ]
-    report = learned(FITTED, samples).report(samples[-1])
+    report = learned(FITTED, held(samples)).report(samples[-1])
     assert report.is_sure
     assert report.publication_s == pytest.approx(4e-5, rel=0.1)
     assert report.delivery_s == pytest.approx(1e-5, rel=0.1)
@@ -214,6 +219,25 @@ def test_a_broker_that_was_emptied_remembers_what_it_learned() -> None:
     assert report.matching_slope_s == pytest.approx(1.67e-4, rel=0.2)
 
 
+def test_a_sample_in_which_many_have_left_is_left_out() -> None:
+    """Its delay is that of the time when they were there; the slope would be half of what it is."""
+    draw = Random(3).uniform
+    slope_s, samples, n = 1.67e-4, [], 10
+    for k in range(100):
+        before, n = n, n + 20 if k % 10 else max(10, n - 160)
+        mean = (before + n) / 2
+        load = sample(
+            subscriptions=round(mean),
+            input_rate=draw(5, 20),
+            output_rate=30,
+            subscription_s=slope_s,
+        )
+        samples.append(replace(load, subscriptions=n))
+    idle = sample(subscriptions=10, input_rate=0.3, output_rate=0.2, subscription_s=slope_s)
+    report = learned(FITTED, [*samples, idle, idle]).report(idle)
+    assert report.matching_slope_s == pytest.approx(slope_s, rel=0.1)
+
+
 # --- an index that a move can't lower -----------------------------------------------------------------
 
 
@@ -232,7 +256,7 @@ def test_a_matching_delay_that_is_not_the_subscriptions_is_not_balanced() -> Non
     """Little comes in, and what a broker does anyway makes the delay high."""
     samples = [live(n, 100.0 + n % 700, idle=0.02) for n in range(100, 5_000, 37)]
     now = live(5_000, 0.5, idle=0.02)
-    own = learned(FITTED, samples)
+    own = learned(FITTED, held(samples))
     assert now.matching_delay_s > 0.03
     assert futile_actions(own.report(now), indices_of(now), FITTED) == (Action.MATCH,)
 
@@ -240,7 +264,7 @@ def test_a_matching_delay_that_is_not_the_subscriptions_is_not_balanced() -> Non
 def test_a_processor_that_is_busy_with_deliveries_is_not_relieved_by_match() -> None:
     samples = [live(n, 3_000.0 + 7 * n) for n in range(100, 1_000, 9)]
     now = live(1_000, 10_800.0)
-    own = learned(FITTED, samples)
+    own = learned(FITTED, held(samples))
     assert now.cpu_utilisation > FITTED.overload_high
     assert futile_actions(own.report(now), indices_of(now), FITTED) == (Action.MATCH,)
 
@@ -250,11 +274,11 @@ def test_the_thesis_broker_is_relieved_by_match() -> None:
         sample(subscriptions=n, input_rate=10, output_rate=20, subscription_s=1e-3)
         for n in range(10, 100, 3)
     ]
-    own = learned(FITTED, samples)
+    own = learned(FITTED, held(samples))
     now = sample(subscriptions=100, input_rate=10, output_rate=20, subscription_s=1e-3)
     assert futile_actions(own.report(now), indices_of(now), FITTED) == ()
     thesis = BalancingConfig(profile="thesis")
-    assert futile_actions(learned(thesis, samples).report(now), indices_of(now), thesis) == ()
+    assert futile_actions(learned(thesis, held(samples)).report(now), indices_of(now), thesis) == ()
 
 
 def test_memory_that_is_not_the_subscriptions_is_not_relieved() -> None:
@@ -263,5 +287,5 @@ def test_memory_that_is_not_the_subscriptions_is_not_relieved() -> None:
         for n in range(10, 1_000, 30)
     ]
     now = replace(samples[-1], memory_bytes=0.97e9)
-    own = learned(FITTED, samples)
+    own = learned(FITTED, held(samples))
     assert futile_actions(own.report(now), indices_of(now), FITTED) == (Action.MATCH,)

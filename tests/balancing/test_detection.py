@@ -429,9 +429,6 @@ def test_a_partner_rests_twice_as_long_each_time() -> None:
     back_off.succeeded("B2", Action.INPUT)
     back_off.failed("B2", Action.INPUT, 1_000.0)
     assert back_off.resting(1_100.0) == []
-    back_off.failed("B3", Action.OUTPUT, 1_100.0)
-    back_off.forget("B3")
-    assert back_off.resting(1_150.0) == []
 
 
 def test_the_thesis_knows_no_rest() -> None:

@@ -7,9 +7,13 @@ that processor times say nothing of a single broker: what differs is what each s
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +21,8 @@ import pytest
 import roost
 from roost.broker.events import LinkAdded
 from roost.client import Client
+from roost.runtime import federation
+from roost.runtime.admin_client import ask
 from roost.runtime.in_process import start_server
 from roost.runtime.server import BrokerServer
 from roost.runtime.tables import (
@@ -28,7 +34,7 @@ from roost.runtime.tables import (
 )
 from tests.cli.support import Roost, make_roost
 
-HOST = "127.0.0.1"
+HOST, HEAD = "127.0.0.1", "B0"
 # What each edge-broker may send: shares of 1, 1 and 2.
 MBPS = {"B1": 0.2, "B2": 0.2, "B3": 0.4}
 SYMBOLS = ("AAA", "BBB", "CCC", "DDD", "EEE", "FFF")
@@ -229,3 +235,71 @@ def test_subscribers_spread_a_broker_joins_and_one_is_emptied(roost_: Roost) -> 
         assert cluster.placed().total() == SUBSCRIBERS
 
     run(scenario)
+
+
+# --- processes ----------------------------------------------------------------------------------------
+
+
+EACH_MBPS = 0.25
+
+
+@pytest.mark.long
+def test_five_processes_and_a_sixth(tmp_path: Path) -> None:
+    """`roost up peer:1x4 --optimise balancing`, all subscribers at one of the four (figures: -rP)."""
+    state = tmp_path / "state"
+
+    def roost_(*words: str) -> Any:
+        command = [sys.executable, "-m", "roost", *words, "--state", str(state)]
+        ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        return json.loads(ran.stdout) if "--json" in words else ran.stdout
+
+    def found() -> dict[str, tuple[int, float]]:
+        """Of each edge-broker: its clients, and its output ratio."""
+        there = federation.read(state)
+        assert there is not None
+        said = {m.name: ask(m.admin_url, "/status") for m in there.members if m.name != HEAD}
+        return {
+            name: (int(each["sessions"]), float((each["load"] or {}).get("output_utilisation", 0)))
+            for name, each in said.items()
+        }
+
+    def is_even(now: dict[str, tuple[int, float]], *brokers: str) -> bool:
+        outputs = [now[name][1] for name in brokers]
+        return max(outputs) - min(outputs) < SETTINGS["local_ratio_threshold"]
+
+    async def until_found(holds: Callable[[dict[str, tuple[int, float]]], bool]) -> None:
+        async with asyncio.timeout(2 * PATIENCE_S):
+            while not holds(now := await asyncio.to_thread(found)):
+                await asyncio.sleep(0.5)
+            print(now)
+
+    order = f"balancing={ORDER}"
+    roost_("up", "peer:1x4", "--module", order, "--bandwidth", str(EACH_MBPS))
+    try:
+        there = federation.read(state)
+        assert there is not None
+        addresses = {m.name: f"roost://{m.address}" for m in there.members}
+        edges = [name for name in addresses if name != HEAD]
+
+        async def work() -> None:
+            async with AsyncExitStack() as stack:
+
+                async def connected(broker: str) -> Client:
+                    return await stack.enter_async_context(roost.connect(addresses[broker]))
+
+                audience = Audience(await connected(HEAD))
+                for number in range(SUBSCRIBERS):
+                    await audience.add(await connected(edges[0]), number)
+                await audience.begin()
+                await until_found(
+                    lambda now: now[edges[0]][0] < SUBSCRIBERS / 2 and is_even(now, *edges)
+                )
+                await asyncio.to_thread(roost_, "join", "B5", "--to", HEAD)
+                await until_found(lambda now: now["B5"][0] >= 2 and is_even(now, *edges, "B5"))
+                said = await asyncio.to_thread(roost_, "drain", edges[1], "--json")
+                assert (said["may_stop"], said["clients"]) == (True, 0)
+                await audience.end()
+
+        asyncio.run(work())
+    finally:
+        federation.end(state)

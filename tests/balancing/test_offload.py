@@ -27,7 +27,7 @@ from tests.balancing.worlds import World, worlds
 
 THESIS = BalancingConfig(profile="thesis")
 ROOST = BalancingConfig(profile="roost")
-FILLED_LESS = BalancingConfig(profile="roost", stability="difference")
+FILLED_LESS = BalancingConfig(profile="roost", stability="difference", input_goes_on="overloaded")
 COARSE = BalancingConfig(profile="thesis", balance_percentage=0.05)
 CONFIGS = st.sampled_from([THESIS, FILLED_LESS, COARSE])
 ACTIONS = st.sampled_from(list(Action))

@@ -224,9 +224,9 @@ def test_profile_roost_does_not_balance_by_making_the_other_worse() -> None:
 
 
 def test_profile_roost_does_not_heap_output_on_a_broker_to_balance_inputs() -> None:
-    """Four subscribers more, and its output would be at 0.79: they would be sent back."""
+    """Four subscribers more, and its output would be at 0.77: they would be sent back."""
     heavy = load("class = 'STOCK'", range(4), 4, size=75.0, kept=1)
-    own, other = broker(0.5, 0.5), broker(0.4, 0.39)
+    own, other = broker(0.5, 0.5), broker(0.4, 0.37)
     roost = BalancingConfig(profile="roost")
     given = spectrum(heavy, css=range(4))
     assert len(choose(Action.INPUT, own, other, given, THESIS).clients) == 4
@@ -310,6 +310,34 @@ def test_of_equal_cards_phase_two_takes_the_highest_gamma() -> None:
     own, other = broker(0.5, 0.8), broker(0.2, 0.3)
     offload = choose(Action.OUTPUT, own, other, spectrum(new, half_known, css=[2]), THESIS)
     assert texts(offload)[0] == "class = 'SPORTS'"
+
+
+# --- profile roost: an input offload goes on ----------------------------------------------------------
+
+
+def test_an_input_offload_goes_on_with_those_who_get_the_least() -> None:
+    """One subscription covers all others, and its output is too much for the other: it is no end."""
+    wide = load("class = 'STOCK'", range(10), size=60.0)
+    idle = load("class = 'STOCK' and symbol = 'Z'", [], 40)
+    own, other = broker(0.6, 0.3), broker(0.3, 0.4)
+    given = spectrum(wide, idle, css=range(10))
+    offload = choose(Action.INPUT, own, other, given, BalancingConfig(profile="roost"))
+    assert texts(offload) == ["class = 'STOCK' and symbol = 'Z'"]
+    balanced = offload.own_predicted.input_ratio - offload.other_predicted.input_ratio
+    assert abs(balanced) < 0.02
+    assert offload.other_predicted.output_ratio == offload.other.output_ratio
+    only = BalancingConfig(profile="roost", input_goes_on="overloaded")
+    assert not choose(Action.INPUT, own, other, given, only).clients
+
+
+def test_it_does_not_where_subscriptions_cost_next_to_nothing() -> None:
+    """As with a live matcher: hundreds would move, and nothing would change."""
+    wide = load("class = 'STOCK'", range(10), size=60.0)
+    idle = load("class = 'STOCK' and symbol = 'Z'", [], 40)
+    own = broker(0.6, 0.3, slope_s=1e-6, fixed_s=0.06)
+    other = broker(0.3, 0.4, slope_s=1e-6, fixed_s=0.03)
+    given = spectrum(wide, idle, css=range(10))
+    assert not choose(Action.INPUT, own, other, given, BalancingConfig(profile="roost")).clients
 
 
 # --- odd circumstances ----------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from roost.balancing.control import (
     Withdrawn,
     read_control,
 )
-from roost.balancing.mediation import REPLY_S
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.messages import Publication
 from roost.language import Event
@@ -82,7 +81,7 @@ def test_a_crash_in_any_step_leaves_everybody_attached_exactly_once(
     world.run(time + 3.0)
     world._restart(st.RestartBroker(at=time + 3.0, broker=broker))
     # As long as all of them may take to move, one after the other, and a reply.
-    world.run(time + 3.0 + SUBSCRIBERS * HURRIED.migration_timeout_s + REPLY_S)
+    world.run(time + 3.0 + SUBSCRIBERS * HURRIED.migration_timeout_s + HURRIED.reply_timeout_s)
     assert world.placed().total() == SUBSCRIBERS + len(SYMBOLS)
     # Whatever broke off, balancing goes on.
     assert world.placed()["B1"] < SUBSCRIBERS / 2

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import msgspec
 import pytest
 
+from roost import balancing
 from roost.balancing import (
     PROFILES,
     Action,
@@ -15,6 +19,7 @@ from roost.balancing import (
     ReportCard,
     Rules,
 )
+from roost.balancing.draws import Draws
 from roost.broker.registry import settings_of
 from roost.errors import UserError
 
@@ -63,6 +68,21 @@ def test_every_setting_says_what_it_is_for() -> None:
         assert isinstance(info, msgspec.inspect.Metadata), field.name
         assert (info.extra_json_schema or {})["description"].endswith(".")
         assert isinstance(field.default, (str, int, float))
+
+
+def test_every_setting_is_heeded() -> None:
+    """Somewhere in the package it is read: what has no effect is no setting."""
+    folder = Path(balancing.__file__).parent
+    texts = [p.read_text("utf-8") for p in folder.rglob("*.py") if p.name != "settings.py"]
+    code = "\n".join(texts)
+    names = {*BalancingConfig.__struct_fields__, *Rules.__struct_fields__} - {"profile"}
+    assert [name for name in sorted(names) if not re.search(rf"\.{name}\b", code)] == []
+
+
+def test_what_is_drawn_depends_on_the_seed() -> None:
+    drawn = [Draws("B1", seed).between(0, 1, "detection") for seed in (0, 1, 2)]
+    assert len(set(drawn)) == 3
+    assert drawn == [Draws("B1", seed).between(0, 1, "detection") for seed in (0, 1, 2)]
 
 
 def test_profiles() -> None:

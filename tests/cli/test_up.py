@@ -118,8 +118,9 @@ def test_a_federation_from_start_to_end(roost: Roost, state: Path) -> None:
 
 def test_brokers_with_stores_from_a_file(roost: Roost, state: Path) -> None:
     Path("sites.txt").write_text("west east\n")
-    ran = roost("up", "sites.txt", "--durable")
+    ran = roost("up", "sites.txt", "--durable", "--bandwidth", "2.5")
     assert (ran.code, ran.err) == (0, "")
+    assert "bandwidth_mbps = 2.5\n" in (state / "west.toml").read_text("utf-8")
     head, west, east, _, last = ran.out.splitlines()
     assert head.split()[0] == "broker"
     assert (west.split()[0], east.split()[0]) == ("west", "east")

@@ -12,15 +12,18 @@ import pytest
 from roost.balancing import BalancingConfig
 from roost.errors import UserError
 from roost.experiments import find_experiment
+from roost.experiments.balancing.agreement import agreement
 from roost.experiments.balancing.cell import CELL, config_of, simulated
 from roost.experiments.balancing.common import below, is_near_zero, share, within
 from roost.experiments.balancing.figures import (
     HELD_S,
+    SHOWN,
     Course,
     differences,
     figures,
     first_held,
     smooth,
+    worsened,
 )
 from roost.experiments.frame import Results
 from roost.experiments.relocation.tables import Counters, Loads, Tables, Visits
@@ -38,6 +41,8 @@ def tables(output: dict[str, float], decisions: list[dict[str, Any]] | None = No
         name: np.tile([0.0, value, value], (len(TIMES), 1))
         for name, value in (("input_utilisation", 0.4), ("matching_delay_s", 0.02))
     }
+    for name in SHOWN[3:]:
+        flat[name] = np.zeros((len(TIMES), len(BROKERS)))
     flat["output_utilisation"] = np.tile([output.get(b, 0.0) for b in BROKERS], (len(TIMES), 1))
     times = np.repeat(np.arange(1.0, 4_001.0), 2)
     visits = Visits(
@@ -57,10 +62,13 @@ def tables(output: dict[str, float], decisions: list[dict[str, Any]] | None = No
     return Tables(BROKERS, visits, Loads(TIMES, flat), Counters(seconds, step), decisions or [])
 
 
-def decision(kind: str, at: float, broker: str = "B1", **evidence: Any) -> dict[str, Any]:
+def decision(
+    kind: str, at: float, broker: str = "B1", subject: str = "S1", **evidence: Any
+) -> dict[str, Any]:
     return {
         "module": "balancing",
         "kind": kind,
+        "subject": subject,
         "time": at,
         "broker": broker,
         "evidence": json.dumps(evidence),
@@ -134,6 +142,34 @@ def test_errors_are_those_of_brokers_that_became_stable_undisturbed() -> None:
     assert found["output_error"] == pytest.approx(-10.0)
 
 
+def test_a_session_worsens_if_the_higher_of_the_two_gets_higher() -> None:
+    def session(higher: float, *, stable: bool = True) -> list[dict[str, Any]]:
+        before: dict[str, Any] = {"own": {"input_ratio": 0.5}, "other": {"input_ratio": 0.3}}
+        of = {"B1": 0.4, "B2": higher}
+        return [
+            decision("offload", 2_900.0, session="a", index="input", partner="B2", **before),
+            *(
+                decision("outcome", 3_000.0, b, "a", stable=stable, measured=_measured(ratio))
+                for b, ratio in of.items()
+            ),
+        ]
+
+    assert worsened(session(0.54), COURSE, CONFIG) == 0
+    assert worsened(session(0.56), COURSE, CONFIG) == 1
+    assert worsened(session(0.56, stable=False), COURSE, CONFIG) == 0
+    assert worsened(session(0.56)[:-1], COURSE, CONFIG) == 0  # the other was never stable
+
+
+def _measured(ratio: float) -> dict[str, float]:
+    return {"input_ratio": ratio, "output_ratio": 0.5}
+
+
+def test_who_moves_again_and_again_at_rest_is_counted() -> None:
+    times = {"S1": (500.0, 2_900.0, 3_000.0), "S2": (2_900.0, 3_000.0, 3_100.0)}
+    rows = [decision("carried out", at, subject=s) for s, all_ in times.items() for at in all_]
+    assert figures(tables({}, rows), COURSE, CONFIG)["shuttled_late"] == 1
+
+
 def test_a_cell_is_run_and_judged() -> None:
     row = simulated(
         1, publishers=4, subscribers=40, change_at_s=1_040.0, until_s=1_100.0, every_s=500.0
@@ -141,6 +177,7 @@ def test_a_cell_is_run_and_judged() -> None:
     assert (row["violations"], row["lost"], row["first_violation"]) == (0, 0, None)
     assert sum(int(row[f"subscribers_B{n}"] or 0) for n in range(1, 5)) == 40
     assert {"converged_s", "sessions", "input_utilisation_B4_at_1000"} <= row.keys()
+    assert {"overhead_at_1000", "subscriptions_B1_at_500", "delivery_delay_s_at_500"} <= row.keys()
 
 
 def test_settings_are_those_of_the_module() -> None:
@@ -149,6 +186,39 @@ def test_settings_are_those_of_the_module() -> None:
         config_of("thesis", "presses=3")
     with pytest.raises(UserError, match="expected more"):
         CELL.read({"until_s": "900"})
+
+
+def test_with_faults_brokers_keep_what_they_accept_and_all_of_it_arrives() -> None:
+    row = simulated(
+        1, publishers=4, subscribers=40, change_at_s=1_040.0, until_s=1_100.0, faults="crash"
+    )
+    assert (row["violations"], row["first_violation"]) == (0, None)
+    assert int(row["delivered"] or 0) > 1_000
+
+
+# --- optimisers together ----------------------------------------------------------------------------
+
+
+def moved(client: str, start: float, end: float, module: str = "balancing") -> dict[str, Any]:
+    row = decision("carried out", end, subject=client, took_s=end - start)
+    return row | {"module": module}
+
+
+def test_moves_at_the_same_time_and_within_a_rest_are_counted() -> None:
+    rows = [
+        moved("S1", 10.0, 11.0),
+        moved("S1", 71.0, 72.0, "grape"),  # it has rested
+        moved("S2", 10.0, 11.0),
+        moved("S2", 70.0, 72.0, "grape"),  # not quite
+        moved("S3", 10.0, 20.0, "grape"),
+        moved("S3", 15.0, 30.0),
+        decision("refused", 50.0, by="balancing", why="B2 is overloaded"),
+        decision("refused", 51.0, by="balancing", why=""),
+    ]
+    found = agreement(rows, rest_s=60.0)
+    assert (found["two_leases"], found["within_rest"]) == (1, 2)
+    assert (found["moves_balancing"], found["moves_grape"]) == (3, 3)
+    assert (found["refused"], found["refused_silently"]) == (2, 1)
 
 
 # --- claims -----------------------------------------------------------------------------------------
@@ -177,7 +247,9 @@ def test_claims_are_shares_of_seeds() -> None:
     assert isnan(share(Results([]), below("converged_s", 1.0)))
 
 
-@pytest.mark.parametrize("name", ["balancing-local", "balancing-global", "balancing-micro"])
+@pytest.mark.parametrize(
+    "name", ["balancing-local", "balancing-global", "balancing-micro", "balancing-together"]
+)
 def test_without_results_no_claim_holds_and_nothing_falls_over(name: str) -> None:
     experiment = find_experiment(name)
     nothing = Results([])

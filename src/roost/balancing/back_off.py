@@ -41,11 +41,6 @@ class BackOff:
         """A session did what it was to do."""
         self._rests.pop((partner, action), None)
 
-    def forget(self, partner: str) -> None:
-        """A broker is gone."""
-        for key in [key for key in self._rests if key[0] == partner]:
-            del self._rests[key]
-
     def resting(self, now: float) -> list[tuple[str, Action]]:
         """Those that are to be left alone now: for `detect`."""
         return [key for key, rest in self._rests.items() if now < rest.until]

@@ -16,6 +16,10 @@ Three ways to know what a subscription adds to the matching delay (`Rules.costs`
                    more than when it did least. What the samples do not tell apart stays near the
                    proportional.
 
+A delay is a mean over the time since the last sample, and the number of subscriptions is that at its end: a
+sample in which many came or went fits neither. It is left out, or a broker that was relieved again and again
+would seem to take long whatever it has.
+
 A fit says whether it is *sure*: whether what each cost makes of the work, as it usually was, is known to a
 quarter of it. That of a broker that was always idle is not: all that it does is shared by the few
 publications that it has seen. Whoever asks it takes his own costs for it (`estimation.like`).
@@ -41,6 +45,8 @@ HALF_LIFE = 500
 DECAY = 0.5 ** (1 / HALF_LIFE)
 # What the proportional model weighs against all samples, where they say next to nothing.
 PRIOR = 1e-3
+# A sample in which the subscriptions changed by more than this part, and by more than a few, is left out.
+CHANGED, FEW = 0.1, 5
 # What is known to this part of the work is known.
 SURE = 0.25
 BASE, PUBLICATION, SUBSCRIPTION, DELIVERY = TERMS = range(4)
@@ -98,9 +104,14 @@ class CostFit:
         self._squares = 0.0
         self._samples = 0.0
         self._least = math.inf
+        self._subscriptions = 0  # at the last sample
 
     def sampled(self, load: LoadIndices) -> None:
         """A sample; one without publications says nothing of what they take."""
+        before, self._subscriptions = self._subscriptions, load.subscriptions
+        changed = abs(load.subscriptions - before)
+        if changed > max(FEW, CHANGED * load.subscriptions):
+            return
         if not load.input_rate > 0 or not load.matching_delay_s > 0:
             return
         row, busy = _row(load), load.matching_delay_s * load.input_rate

@@ -16,8 +16,8 @@ Thing = TypeVar("Thing")
 class Draws:
     """Those of one broker."""
 
-    def __init__(self, broker: str) -> None:
-        self._whose = broker
+    def __init__(self, broker: str, seed: int = 0) -> None:
+        self._whose = f"{seed}/{broker}" if seed else broker
         self._count = 0
 
     def between(self, low: float, high: float, what: str = "") -> float:

@@ -40,7 +40,6 @@ from roost.balancing.control import (
 from roost.balancing.detection import PieEntry, detect_global
 from roost.balancing.draws import Draws
 from roost.balancing.indices import mean_of
-from roost.balancing.mediation import REPLY_S
 from roost.balancing.peer import Peer
 from roost.balancing.pie import GLOBAL_PIE, LOCAL_PIE, Pie, PieRecord, PieSource, PieTable
 from roost.balancing.publishers import PublisherRelief
@@ -236,7 +235,7 @@ class Head:
         self._count += 1
         id_ = f"{self._around.broker}@{now:.6f}/global {self._count}"
         self.session = GlobalSession(id_, cluster, now, "asking")
-        self._around.set_timer(ASKING, REPLY_S)
+        self._around.set_timer(ASKING, self._config.reply_timeout_s)
         request = GlobalRequest(id_, self._around.broker, self._is_overloaded(now))
         self._post(cluster, request)
 

@@ -52,10 +52,6 @@ from roost.broker.names import Address
 if TYPE_CHECKING:
     from roost.broker.module import Surroundings, Visit
 
-# A request that has no answer by then has none.
-REPLY_S = 5.0
-# However many clients are coming.
-RECEIVING_MAX_S = 120.0
 # A client that was redirected has left by then, or is leaving, or stays.
 GOING_S = 120.0
 # How often it is looked who has come.
@@ -189,7 +185,7 @@ class Mediator:
         self._count += 1
         id_ = f"{self._around.broker}@{now:.6f}/{self._count}"
         self.offloading = OffloadSession(id_, first.broker, first.action, urgency, now)
-        self._around.set_timer(OFFLOADING, REPLY_S)
+        self._around.set_timer(OFFLOADING, self._config.reply_timeout_s)
         request = BalanceRequest(id_, self._around.broker, first.action, urgency == "drain")
         self._post(first.broker, request)
 
@@ -247,7 +243,8 @@ class Mediator:
         for client in granted:
             self._going[client] = now + GOING_S
             self._around.redirect(client, session.address, session.decision)
-        self._around.set_timer(OFFLOADING, self._receiving_s(len(granted)) + REPLY_S)
+        waiting_s = self._receiving_s(len(granted)) + self._config.reply_timeout_s
+        self._around.set_timer(OFFLOADING, waiting_s)
 
     def _propose(self, session: OffloadSession, offload: Offload, spectrum: Spectrum) -> list[str]:
         """The clients that may go: all of them, or those to whose going nobody objects."""
@@ -342,7 +339,8 @@ class Mediator:
             return
         reply = BalanceReply(request.session, around.broker, status, around.address, report)
         self.accepting = AcceptSession(request.session, request.sender, now)
-        around.set_timer(ACCEPTING, self._config.press_timeout_s + 2 * REPLY_S)
+        config = self._config
+        around.set_timer(ACCEPTING, config.press_timeout_s + 2 * config.reply_timeout_s)
         self._post(request.sender, reply)
         self._balancer.begun(now)
 
@@ -355,7 +353,7 @@ class Mediator:
         session.waiting = dict.fromkeys(message.clients)
         self._coming = {client: until for client, until in self._coming.items() if until > now}
         for client in message.clients:
-            self._coming[client] = now + RECEIVING_MAX_S
+            self._coming[client] = now + self._config.migration_max_s
         self._around.set_timer(ACCEPTING, self._receiving_s(session.count))
         self._look_who_came(now)
 
@@ -439,7 +437,7 @@ class Mediator:
             self._end_accept(now)
 
     def _receiving_s(self, count: int) -> float:
-        return min(count * self._config.migration_timeout_s, RECEIVING_MAX_S)
+        return min(count * self._config.migration_timeout_s, self._config.migration_max_s)
 
 
 def indices_dict(indices: BrokerIndices) -> dict[str, float]:

@@ -69,7 +69,7 @@ class Balancing(Module):
     def started(self, around: Surroundings, now: float) -> None:
         config = self.config
         self._around = around
-        self._draws = Draws(around.broker)
+        self._draws = Draws(around.broker, config.seed)
         post = post_with(around)
         self._peer = Peer(around, self._role_changed, self._edge_for)
         self._edge = Edge(around, config, self._draws, self._peer, post)

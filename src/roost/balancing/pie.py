@@ -123,9 +123,6 @@ class PieTable:
             b: known for b, known in self._latest.items() if known[0].cluster != cluster
         }
 
-    def forget(self, broker: str) -> None:
-        self._latest.pop(broker, None)
-
     def __contains__(self, broker: str) -> bool:
         return broker in self._latest
 

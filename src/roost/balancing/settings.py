@@ -37,6 +37,7 @@ Guarded = Literal["input", "output"]
 Change = Literal["absolute", "relative"]
 PieValues = Literal["raw", "smoothed"]
 MatchStop = Literal["below", "never"]
+GoesOn = Literal["overloaded", "always"]
 YesNo = Literal["yes", "no"]
 
 # A number of a rule that nobody has said.
@@ -58,6 +59,8 @@ class Rules(Struct, frozen=True, kw_only=True):
     # What a choice has to lower, unless the broker is overloaded: the difference of the two brokers (4.2.1),
     # or the higher of them, and without unbalancing what else is balanced.
     stability: Stability = "difference"
+    # When an input offload that has not balanced the inputs goes on with those who get the least (4.2.1).
+    input_goes_on: GoesOn = "overloaded"
     # To which edge-broker a subscriber is sent that connects to a cluster-head (3.2).
     newcomers: Newcomers = "random"
     # What matching takes with more or fewer subscriptions: in proportion (4.7), along a slope that is taken
@@ -94,6 +97,7 @@ PROFILES: dict[Profile, Rules] = {
         back_off_s=120.0,
         back_off_max_s=1_920.0,
         stability="peak",
+        input_goes_on="always",
         newcomers="least_loaded",
         costs="fitted",
     ),
@@ -188,9 +192,9 @@ class BalancingConfig(Struct, frozen=True, kw_only=True):
     reply_timeout_s: Annotated[
         float, why("A broker that does not answer a request for so long has refused it.")
     ] = 5.0
-    session_timeout_s: Annotated[
-        float, why("A session in which nobody says a word for so long is over.")
-    ] = 60.0
+    migration_max_s: Annotated[
+        float, why("How long a session waits at most, however many are to arrive.")
+    ] = 120.0
     seed: Annotated[int, why("Of what is drawn: intervals, and edge-brokers for newcomers.")] = 0
 
     # --- rules that are set by themselves
@@ -215,6 +219,10 @@ class BalancingConfig(Struct, frozen=True, kw_only=True):
     stability: Annotated[
         Literal["profile", Stability],
         why("What a choice has to lower: the difference of two brokers, or the higher of them."),
+    ] = "profile"
+    input_goes_on: Annotated[
+        Literal["profile", GoesOn],
+        why("Which brokers go on with those who get the least when inputs are not balanced yet."),
     ] = "profile"
     newcomers: Annotated[
         Literal["profile", Newcomers],
@@ -304,7 +312,7 @@ POSITIVE = (
     "global_request_threshold",
     "migration_timeout_s",
     "reply_timeout_s",
-    "session_timeout_s",
+    "migration_max_s",
     "stable_window_s",
     "pie_expiry_periods",
     "slope_subscriptions",

@@ -36,6 +36,7 @@ Examples:
   roost up sites.graphml --durable --state /tmp/sites
   roost up tree --brokers 15 --optimise grape --goal load100 --observe
   roost up tree --brokers 15 --optimise overlay --optimise grape
+  roost up peer:1x4 --optimise balancing --bandwidth 10
   roost up cluster:2x2x2
   roost up chain --brokers 3 --standbys
 """
@@ -125,6 +126,15 @@ def up(
         bool, typer.Option("--observe", help="They only say what they would do: `roost decisions`.")
     ] = False,
     module: ModuleOption = None,
+    bandwidth: Annotated[
+        float,
+        typer.Option(
+            metavar="MBPS",
+            min=0.0,
+            help="What each may send, in Mbit/s, for optimisers that share it out.",
+            show_default="nobody knows",
+        ),
+    ] = 0.0,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Start a federation of brokers on this machine, and wait until it is linked."""
@@ -149,6 +159,7 @@ def up(
         peers=[(link.a, link.b) for link in peers],
         routing=CLUSTER if ranked else "",
         standbys=standbys,
+        bandwidth_mbps=bandwidth,
     )
     if json_:
         print_json(facts(federation, state))

@@ -122,12 +122,14 @@ def start(
     peers: Sequence[tuple[str, str]] = (),
     routing: str = "",
     standbys: bool = False,
+    bandwidth_mbps: float = 0.0,
 ) -> Federation:
     """Start these brokers, and return when all of them are well and linked. Else none is left running.
 
     `optimisers` are tables of their settings, the same for all, and `modules` those of `[optimisers]`.
     `machines` says of those that are no brokers what they are. `peers` are links of a hierarchy. With
-    `standbys` each has one, and a store.
+    `standbys` each has one, and a store. `bandwidth_mbps` is what each may send, for optimisers; 0: nobody
+    knows.
     """
     if not 1 <= len(brokers) <= BROKERS_MAX:
         raise UserError(f"{len(brokers):,} brokers; expected 1 to {BROKERS_MAX}, each is a process")
@@ -152,7 +154,9 @@ def start(
             peers=tuple(peers),
             routing=routing,
         )
-        _write_configs(state, federation, optimisers or {}, modules or {}, machines or {})
+        _write_configs(
+            state, federation, optimisers or {}, modules or {}, machines or {}, bandwidth_mbps
+        )
         try:
             federation = _started(state, federation)
             _wait_until_linked(state, federation)
@@ -268,6 +272,7 @@ def _write_configs(
     optimisers: Tables,
     modules: Mapping[str, str],
     machines: Mapping[str, str],
+    bandwidth_mbps: float,
 ) -> None:
     for member in federation.members:
         data = f"data/{member.config.removesuffix('.toml')}" if federation.durable else ""
@@ -281,6 +286,7 @@ def _write_configs(
                 "redial_max_s": REDIAL_S[1],
                 **({"machine": machines[member.name]} if member.name in machines else {}),
                 **({"routing": federation.routing} if federation.routing else {}),
+                **({"bandwidth_mbps": bandwidth_mbps} if bandwidth_mbps else {}),
             },
             "links": _links_of(federation, member.broker),
             "standby": _standby_of(federation, member),

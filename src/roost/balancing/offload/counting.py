@@ -33,6 +33,8 @@ Mask = NDArray[np.bool_]
 
 # What differs by less is equal: rounding must not decide.
 EQUAL = 1e-12
+# How much of a threshold an offload may use up in an index that it does not balance.
+WELL_WITHIN = 0.75
 # A step of 0, which is never enough, so that nothing is divided by it.
 NO_STEP = 1e-300
 
@@ -152,10 +154,10 @@ class Steps:
         """How many of these n may go if the two are to come to rest; 0 for none.
 
         In the index that is balanced, the accepting broker stays below where the offloading one is now, so
-        that the higher of the two falls. And the sum of all three differences falls, of which only what is
-        beyond the thresholds counts: what one index gains is not lost in another, to be sent back. If so
-        many lose too much, fewer may go: as many as leave the others within their thresholds, or as they
-        are.
+        that the higher of the two falls. As many may go as leave the other two well within their thresholds,
+        or as they are: at the threshold the next quotes would have it sent back. If that is nobody, so many
+        may go if the sum of all three differences falls, of which only what is beyond the thresholds counts:
+        what one index gains is not lost in another.
         """
         config, own, other = (
             self.scales.config,
@@ -181,7 +183,7 @@ class Steps:
             if each is action:
                 fewer = n = np.minimum(n, _most_below(there, step_there, here))
             else:
-                limit = max(threshold, -by)
+                limit = max(WELL_WITHIN * threshold, -by)
                 fits = _most_up_to(there - here, step_there + step_here, limit)
                 fewer = np.minimum(fewer, fits)
             ours = (
@@ -189,7 +191,7 @@ class Steps:
             )
             lost += np.maximum(np.abs(ours - there - step_there * n), threshold)
             now += max(abs(by), threshold)
-        return np.where(lost < now - EQUAL, n, fewer)
+        return np.where(fewer >= 1, fewer, np.where(lost < now - EQUAL, n, 0.0))
 
     def _guarded(self, i: Positions, there: Floats, step_there: Floats) -> Floats:
         """How many leave the other's input no higher above the own than the threshold.

@@ -9,7 +9,7 @@ figures.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
@@ -18,9 +18,12 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from roost.balancing import Balancing, BalancingConfig
+from roost.broker.module import Module
 from roost.broker.registry import settings_of
 from roost.errors import UserError
-from roost.experiments.balancing.figures import Course, cluster_figures, figures, over_time
+from roost.experiments.balancing import figures
+from roost.experiments.balancing.agreement import agreement
+from roost.experiments.balancing.figures import Course
 from roost.experiments.relocation.tables import read_tables
 from roost.pipeline.sweeps.tasks import (
     BREACHES,
@@ -30,6 +33,7 @@ from roost.pipeline.sweeps.tasks import (
     Row,
     Task,
 )
+from roost.relocation import Grape, GrapeConfig
 from roost.simulation.faults import with_faults
 from roost.simulation.generators import generate
 from roost.simulation.generators.clusters import Clusters
@@ -44,8 +48,15 @@ from roost.traces import TraceWriter
 PAYLOAD_BYTES = 64
 JOINING_FROM_S, JOINING_PER_S = 10.0, 2.0
 CROWDED = {"local": "B1", "global": "B11"}
+STEADY_AFTER_S = {"local": figures.STEADY_AFTER_S, "global": figures.CLUSTERS_STEADY_AFTER_S}
 SHOWN = ("converged_s", "reconverged_s", "overhead", "sessions")
 Faults = Literal["none", "network", "crash", "all"]
+Beside = Literal["nothing", "grape"]
+# GRAPE as it is by itself, but for subscribers: those move, too.
+BESIDE: dict[Beside, Callable[[], tuple[Module, ...]]] = {
+    "nothing": lambda: (),
+    "grape": lambda: (Grape(GrapeConfig(subscribers=True)),),
+}
 
 
 def simulated(
@@ -68,11 +79,15 @@ def simulated(
     every_s: Seconds = 1e9,
     payload_bytes: Count = PAYLOAD_BYTES,
     faults: Faults = "none",
+    beside: Beside = "nothing",
+    rest_s: Seconds = 0.0,
 ) -> Row:
     """The thesis' experiments on load balancing, and the figures of its graphs.
 
     There are `times` as many subscribers. `edges` are of one cluster, equal ones, if it is not 0; `clusters`,
-    `shape` and `machines` are those of several.
+    `shape` and `machines` are those of several. With `faults` brokers keep what they have accepted on disk:
+    else nothing is promised. `beside` is an optimiser that acts at the same time, and `rest_s` for how long
+    nobody moves a client that has moved.
     """
     joined_s = JOINING_FROM_S + subscribers * times / joining_per_s
     given: dict[str, object] = {
@@ -89,7 +104,8 @@ def simulated(
         given |= {"clusters": clusters, "shape": shape, "machines": machines}
     statements = generate(workload, seed, {name: str(value) for name, value in given.items()})
     planned = parse_workload(write_workload(statements), workload, None)
-    planned = replace(planned, settings=replace(planned.settings, payload_bytes=payload_bytes))
+    settings_ = replace(planned.settings, payload_bytes=payload_bytes, rest_s=rest_s)
+    planned = replace(planned, settings=replace(settings_, durability=faults != "none"))
     if faults != "none":
         planned = with_faults(planned, faults, seed, until_s)
     config = config_of(profile, settings)
@@ -97,9 +113,10 @@ def simulated(
         return _run(
             planned,
             config,
+            BESIDE[beside],
             seed,
             Path(folder),
-            Course((), joined_s, change_at_s, until_s, CROWDED[workload]),
+            Course((), joined_s, change_at_s, until_s, CROWDED[workload], STEADY_AFTER_S[workload]),
             every_s,
         )
 
@@ -107,6 +124,7 @@ def simulated(
 def _run(
     planned: Workload,
     config: BalancingConfig,
+    others: Callable[[], tuple[Module, ...]],
     seed: int,
     folder: Path,
     course: Course,
@@ -118,7 +136,7 @@ def _run(
             planned.statements,
             seed=seed,
             trace=trace,
-            modules=lambda _: (Balancing(config),),
+            modules=lambda _: (Balancing(config), *others()),
         )
         run_workload(world, planned, course.end_s)
         placed = Counter(client.broker for client in world.clients.values())
@@ -135,9 +153,10 @@ def _run(
     course = course._replace(edges=edges)
     return {
         **_verdict(checks),
-        **figures(tables, course, config),
-        **cluster_figures(tables, clusters, pairs, course, config),
-        **over_time(tables, course, every_s),
+        **figures.figures(tables, course, config),
+        **figures.cluster_figures(tables, clusters, pairs, course, config),
+        **figures.over_time(tables, course, every_s),
+        **agreement(tables.decisions, planned.settings.rest_s),
         **{f"subscribers_{edge}": placed[edge] for edge in edges},
     }
 

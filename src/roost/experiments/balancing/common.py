@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import isnan, nan
 
 from roost.experiments.frame import Results
+from roost.pictures.charts import Chart, Series
 from roost.pipeline.sweeps.folder import Result
 
 TASK = "roost.experiments.balancing.cell:CELL"
@@ -46,3 +47,26 @@ def is_near_zero(name: str, bound: float) -> Callable[[Result], bool]:
         return isnan(value) or abs(value) <= bound
 
     return is_so
+
+
+def compared_charts(results: Results, charted: Mapping[str, tuple[str, str, str]]) -> list[Chart]:
+    """Figures of the whole over time, with a line for each profile."""
+    return [
+        Chart(
+            id=id_,
+            title=title,
+            x="time (s)",
+            y=unit,
+            series=tuple(
+                results.where(profile=profile).line(profile, f"{name}_at_") for profile in PROFILES
+            ),
+        )
+        for name, (id_, title, unit) in charted.items()
+    ]
+
+
+def cluster_line(results: Results, name: str, head: str) -> Series:
+    """A figure of a cluster over time: the mean of its two edge-brokers."""
+    first, second = (dict(results.line("", f"{name}_{head[:-1]}{n}_at_").points) for n in (1, 2))
+    points = tuple((x, (y + second[x]) / 2) for x, y in first.items() if x in second)
+    return Series(head, points)

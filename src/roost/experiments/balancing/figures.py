@@ -6,13 +6,19 @@
     ..._deviation              standard deviation over the edge-brokers, mean over the steady periods
     overhead                   of all messages and deliveries, those that are no quotes, in %;
                                acknowledgements apart
-    sessions...                in which an offload was decided on
+    sessions...                in which an offload was decided on; _late: at rest, after the change;
+                               _to_B2, ...: input sessions of the time of joining, by who accepted
+    worsened                   sessions after which the higher of the two was higher than before in the index
+                               that was balanced, by more than what counts as stable
+    shuttled_late              subscribers that moved three times and more at rest, after the change
     input_error, output_error  predicted over measured, less 1, in %: of brokers that became stable;
-                               ..._size: whatever its sign
-    delivery_delay_s           until an event was matched where it was delivered, over the steady periods
+                               ..._size: whatever its sign, ..._spread: standard deviation
+    delivery_delay_s           until an event was matched where it was delivered, over the steady periods;
+                               ..._before_s, ..._after_s: over that before the change and that after it
     peak_input, relieved_s     of the broker that all subscribers join: its highest input ratio, over a
                                minute, and when it was overloaded for the last time
-    clusters_input_deviation   standard deviation over the clusters, mean over the steady periods
+    queue_empty_s              when an event last waited there for a second to be matched, before the change
+    clusters_..._deviation     standard deviation over the clusters, mean over the steady periods
     subscribers_B1, ...        where subscribers are at the end
 
 Differences are those of means over a minute: quotes come one by one, and a sample of 10 s has too few to
@@ -27,7 +33,8 @@ arrival), which a trace does not have: they are counted with each move.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import nan
 from typing import Any, NamedTuple
 
@@ -38,11 +45,18 @@ from roost.experiments.relocation.tables import Floats, Tables
 
 HELD_S = 120.0
 MEAN_S = 60.0
-# From the end of the subscribers' joining on, and from a change of rates on: when a steady period begins.
+# From the end of the subscribers' joining on, and from a change of rates on: when a steady period begins, of
+# one cluster (at 2,000 and 3,800 s) and of several (at 4,700 and 10,500 s).
 STEADY_AFTER_S = (990.0, 800.0)
+CLUSTERS_STEADY_AFTER_S = (3_690.0, 2_500.0)
 MESSAGES_A_MOVE = 9
 PERCENT = 100.0
 INDICES = ("input_utilisation", "output_utilisation", "matching_delay_s")
+# What is shown over time, too.
+SHOWN = (*INDICES, "input_queueing_delay_s", "output_queueing_delay_s", "subscriptions")
+WAITED_S = 1.0
+SHUTTLES = 3
+RATIOS = {"input": "input_ratio", "match": "matching_delay_s", "output": "output_ratio"}
 
 
 class Course(NamedTuple):
@@ -53,10 +67,11 @@ class Course(NamedTuple):
     change_s: float  # publishers change their rates
     end_s: float
     crowded: str  # where subscribers join: what is predicted of it is disturbed until then
+    steady_after_s: tuple[float, float] = STEADY_AFTER_S
 
     def steady(self) -> list[tuple[float, float]]:
         """The steady periods, as far as there are any."""
-        after_joining, after_change = STEADY_AFTER_S
+        after_joining, after_change = self.steady_after_s
         periods = [
             (self.joined_s + after_joining, min(self.change_s, self.end_s)),
             (self.change_s + after_change, self.end_s),
@@ -72,13 +87,19 @@ def figures(tables: Tables, course: Course, config: BalancingConfig) -> dict[str
     found = {
         "converged_s": converged,
         "reconverged_s": again - course.change_s,
-        "overhead": overhead(tables, course),
+        "overhead": steady_overhead(tables, course),
     }
     for name in INDICES:
         found[f"{name}_deviation"] = deviation(tables, course, name)
-    found["delivery_delay_s"] = delivery_delay(tables, course)
+    found["delivery_delay_s"] = delivery_delay(tables, course.steady())
+    before = [period for period in course.steady() if period[1] <= course.change_s]
+    after = [period for period in course.steady() if period[0] >= course.change_s]
+    found["delivery_delay_before_s"] = delivery_delay(tables, before)
+    found["delivery_delay_after_s"] = delivery_delay(tables, after)
     found |= crowding(tables, course, config)
     found |= _sessions(tables.decisions, course)
+    found["worsened"] = float(worsened(tables.decisions, course, config))
+    found["shuttled_late"] = float(_shuttled(tables.decisions, course))
     return found | _errors(tables.decisions, course)
 
 
@@ -106,7 +127,7 @@ def cluster_figures(
 ) -> dict[str, float]:
     """The same of clusters, which are their edge-brokers' means, each against the clusters next to it.
 
-    And what each cluster's input ratio is at the end.
+    And what each cluster's indices are before the change and at the end.
     """
     times, delay_s = (
         tables.loads.times,
@@ -115,7 +136,10 @@ def cluster_figures(
     thresholds = (config.global_ratio_threshold, config.global_ratio_threshold, delay_s)
     widest = np.zeros(len(times))
     ends: dict[str, float] = {}
-    last = int(np.searchsorted(times, course.end_s, side="right")) - 1
+    rows = {
+        "change": int(np.searchsorted(times, course.change_s, side="right")) - 1,
+        "end": int(np.searchsorted(times, course.end_s, side="right")) - 1,
+    }
     for name, threshold in zip(INDICES, thresholds, strict=True):
         values = smooth(times, tables.loads.by_name[name])
         means = {
@@ -124,11 +148,13 @@ def cluster_figures(
         }
         for one, other in neighbours:
             widest = np.maximum(widest, np.abs(means[one] - means[other]) / threshold)
-        ends |= {f"{name}_{head}_end": float(mean[last]) for head, mean in means.items()}
-        if name == INDICES[0]:
-            ends["clusters_input_deviation"] = _steady_mean(
-                times, np.std(list(means.values()), axis=0), course
-            )
+        ends |= {
+            f"{name}_{head}_{when}": float(mean[row])
+            for head, mean in means.items()
+            for when, row in rows.items()
+        }
+        spread = np.std(list(means.values()), axis=0)
+        ends[f"clusters_{name}_deviation"] = _steady_mean(times, spread, course)
     return {
         "clusters_converged_s": first_held(times, widest, course.joined_s, course.change_s),
         "clusters_reconverged_s": first_held(times, widest, course.change_s, course.end_s)
@@ -181,16 +207,20 @@ def crowding(tables: Tables, course: Course, config: BalancingConfig) -> dict[st
     ratios = smooth(times, tables.loads.by_name[INDICES[0]])
     own = ratios[:, tables.brokers.index(course.crowded)]
     overloaded = times[own >= config.overload_high]
+    waited_s = tables.loads.by_name["input_queueing_delay_s"]
+    is_waiting = waited_s[:, tables.brokers.index(course.crowded)] > WAITED_S
+    waiting = times[is_waiting & (times <= course.change_s)]
     return {
         "peak_input": float(own.max()),
         "relieved_s": float(overloaded[-1]) if len(overloaded) else 0.0,
+        "queue_empty_s": float(waiting[-1]) if len(waiting) else 0.0,
     }
 
 
-def delivery_delay(tables: Tables, course: Course) -> float:
-    """Of all deliveries of the steady periods, on average."""
+def delivery_delay(tables: Tables, periods: Sequence[tuple[float, float]]) -> float:
+    """Of all deliveries of these periods, on average."""
     visits = tables.visits
-    inside = [(visits.time > start) & (visits.time <= end) for start, end in course.steady()]
+    inside = [(visits.time > start) & (visits.time <= end) for start, end in periods]
     if not inside:
         return nan
     kept = visits.where(np.logical_or.reduce(inside))
@@ -201,12 +231,14 @@ def delivery_delay(tables: Tables, course: Course) -> float:
 # --- messages ---------------------------------------------------------------------------------------
 
 
-def overhead(tables: Tables, course: Course) -> float:
+def steady_overhead(tables: Tables, course: Course) -> float:
     """Over the steady periods, and what comes between them."""
     periods = course.steady()
-    if not periods:
-        return nan
-    start, end = periods[0][0], periods[-1][1]
+    return overhead(tables, periods[0][0], periods[-1][1]) if periods else nan
+
+
+def overhead(tables: Tables, start: float, end: float) -> float:
+    """Of all messages and deliveries of a period, those that are no quotes, in %."""
     visits = tables.visits
     inside = (visits.time > start) & (visits.time <= end)
     quotes = int((inside & (visits.hop > 0)).sum())
@@ -220,7 +252,8 @@ def overhead(tables: Tables, course: Course) -> float:
         if row["kind"] == "carried out" and start < float(row["time"]) <= end
     )
     other += MESSAGES_A_MOVE * moved
-    return PERCENT * other / (other + quotes + published + delivered)
+    in_all = other + quotes + published + delivered
+    return PERCENT * other / in_all if in_all else nan
 
 
 # --- decisions --------------------------------------------------------------------------------------
@@ -240,7 +273,7 @@ def offloads(decisions: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, st
 def _sessions(decisions: Sequence[Mapping[str, Any]], course: Course) -> dict[str, float]:
     found = list(offloads(decisions))
     early = [each for each in found if each[0] <= course.joined_s + 55]
-    late = [each for each in found if each[0] > course.change_s + STEADY_AFTER_S[1]]
+    late = [each for each in found if each[0] > course.change_s + course.steady_after_s[1]]
     inputs = [each for each in early if each[2].get("index") == "input"]
     others = [
         each for each in inputs if course.crowded not in (each[1], each[2].get("partner", ""))
@@ -250,29 +283,81 @@ def _sessions(decisions: Sequence[Mapping[str, Any]], course: Course) -> dict[st
         "sessions_late": float(len(late)),
         "sessions_input_early": float(len(inputs)),
         "sessions_input_others": float(len(others)),
+        **{
+            f"sessions_to_{edge}": float(sum(each[2].get("partner") == edge for each in inputs))
+            for edge in course.edges
+        },
     }
+
+
+def undisturbed(
+    decisions: Sequence[Mapping[str, Any]], course: Course
+) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
+    """(row, evidence) of outcomes of brokers that became stable, and that nobody joined meanwhile."""
+    began = {evidence["session"]: time for time, _, evidence in offloads(decisions)}
+    for row in decisions:
+        if row["module"] != "balancing" or row["kind"] != "outcome":
+            continue
+        evidence = json.loads(row["evidence"])
+        time = began.get(str(row["subject"]), float(row["time"]) - MEAN_S)
+        joining = row["broker"] == course.crowded and time <= course.joined_s
+        if evidence["stable"] and not joining:
+            yield row, evidence
+
+
+def worsened(
+    decisions: Sequence[Mapping[str, Any]], course: Course, config: BalancingConfig
+) -> int:
+    """Sessions that made the higher of the two brokers higher, in the index that was to be balanced.
+
+    Both became stable, and neither was disturbed: else it was not the session that did it.
+    """
+    after: dict[str, dict[str, dict[str, float]]] = {}
+    for row, evidence in undisturbed(decisions, course):
+        after.setdefault(str(row["subject"]), {})[str(row["broker"])] = evidence["measured"]
+    norms = {"match": config.delay_normalisation_s}
+    count = 0
+    for _, _, evidence in offloads(decisions):
+        measured, index = after.get(evidence["session"], {}), evidence.get("index", "")
+        if len(measured) == 2 and index in RATIOS:
+            name = RATIOS[index]
+            before = max(evidence["own"][name], evidence["other"][name])
+            by = max(each[name] for each in measured.values()) - before
+            count += by / norms.get(index, 1.0) > config.stabilise_percentage
+    return count
+
+
+def _shuttled(decisions: Sequence[Mapping[str, Any]], course: Course) -> int:
+    """Subscribers that moved again and again when all should be at rest."""
+    start = course.change_s + course.steady_after_s[1]
+    moves = Counter(
+        row["subject"]
+        for row in decisions
+        if row["kind"] == "carried out" and float(row["time"]) > start
+    )
+    return sum(count >= SHUTTLES for count in moves.values())
+
+
+ERRORS: dict[str, Callable[[list[float]], Any]] = {
+    "": np.mean,
+    "_size": lambda found: np.mean(np.abs(found)),
+    "_spread": np.std,
+}
 
 
 def _errors(decisions: Sequence[Mapping[str, Any]], course: Course) -> dict[str, float]:
     """By how much predictions were off, on average; brokers that were disturbed are left out."""
     errors: dict[str, list[float]] = {"input": [], "output": []}
-    for row in decisions:
-        if row["module"] != "balancing" or row["kind"] != "outcome":
-            continue
-        evidence, predicted = json.loads(row["evidence"]), json.loads(row["predicted"])
-        disturbed = row["broker"] == course.crowded and float(row["time"]) <= course.joined_s + 60
-        if disturbed or not evidence["stable"]:
-            continue
+    for row, evidence in undisturbed(decisions, course):
+        predicted = json.loads(row["predicted"])
         for name, found in errors.items():
             measured = evidence["measured"][f"{name}_ratio"]
             if measured > 0:
                 found.append(predicted[f"{name}_ratio"] / measured - 1)
     return {
-        f"{name}_error{size}": PERCENT * float(np.mean(np.abs(found) if size else found))
-        if found
-        else nan
+        f"{name}_error{kind}": PERCENT * float(of(found)) if found else nan
         for name, found in errors.items()
-        for size in ("", "_size")
+        for kind, of in ERRORS.items()
     }
 
 
@@ -280,15 +365,23 @@ def _errors(decisions: Sequence[Mapping[str, Any]], course: Course) -> dict[str,
 
 
 def over_time(tables: Tables, course: Course, every_s: float) -> dict[str, float]:
-    """Indices of each edge-broker, as figures called INDEX_BROKER_at_TIME."""
-    found = {}
-    values = {name: smooth(tables.loads.times, tables.loads.by_name[name]) for name in INDICES}
+    """Indices of each edge-broker, as figures called INDEX_BROKER_at_TIME, and how they deviate; and of the
+    whole, over the time since the last, the overhead and the delivery delay."""
+    found: dict[str, float] = {}
+    loads = tables.loads
+    values = {name: smooth(loads.times, loads.by_name[name]) for name in SHOWN}
+    columns = [tables.brokers.index(edge) for edge in course.edges]
     for time in np.arange(every_s, course.end_s + 1, every_s).tolist():
-        row = int(np.searchsorted(tables.loads.times, time, side="right")) - 1
+        row = int(np.searchsorted(loads.times, time, side="right")) - 1
         if row < 0:
             continue
-        for name in INDICES:
-            for edge in course.edges:
-                key = f"{name}_{edge}_at_{time:g}"
-                found[key] = float(values[name][row, tables.brokers.index(edge)])
+        at, period = f"at_{time:g}", (time - every_s, time)
+        for name in SHOWN:
+            of_edges = values[name][row, columns]
+            found |= {
+                f"{name}_{e}_{at}": float(v) for e, v in zip(course.edges, of_edges, strict=True)
+            }
+            found[f"{name}_deviation_{at}"] = float(of_edges.std())
+        found[f"overhead_{at}"] = overhead(tables, *period)
+        found[f"delivery_delay_s_{at}"] = delivery_delay(tables, [period])
     return found

@@ -8,13 +8,14 @@ control subscriptions among them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from roost.experiments.balancing.common import (
     PROFILES,
     SHARES,
     TASK,
     below,
+    compared_charts,
     is_near_zero,
     share,
     within,
@@ -29,10 +30,27 @@ OFF = 0.25
 CONVERGED_S, RECONVERGED_S = 2_000.0, 400.0
 DEVIATION_MAX, OVERHEAD_MAX, LATE_MAX = 0.04, 0.5, 6.0
 INPUT_ERROR_MAX, OUTPUT_ERROR_MAX = 5.0, 10.0
+ALWAYS = 100.0
 CHARTED = {
-    "input_utilisation": ("001 fig 5.3", "Input utilisation ratio", ""),
-    "output_utilisation": ("001 fig 5.7", "Output utilisation ratio", ""),
+    "input_utilisation": ("001 fig 5.3", "Input utilisation ratio", "ratio"),
+    "input_queueing_delay_s": ("001 fig 5.6", "Input queueing delay", "s"),
+    "output_utilisation": ("001 fig 5.7", "Output utilisation ratio", "ratio"),
+    "output_queueing_delay_s": ("001 fig 5.8", "Output queueing delay", "s"),
     "matching_delay_s": ("001 fig 5.9", "Matching delay", "s"),
+    "subscriptions": ("001 fig 5.11", "Subscriptions", "subscriptions"),
+}
+# One line a profile.
+COMPARED = {
+    "delivery_delay_s": ("001 fig 5.10", "Delivery delay", "s"),
+    "input_utilisation_deviation": ("001 fig 5.12", "Deviation of input ratios", "ratio"),
+    "output_utilisation_deviation": ("001 fig 5.12", "Deviation of output ratios", "ratio"),
+    "matching_delay_s_deviation": ("001 fig 5.13", "Deviation of matching delays", "s"),
+    "input_queueing_delay_s_deviation": (
+        "001 fig 5.13",
+        "Deviation of input queueing delays",
+        "s",
+    ),
+    "overhead": ("001 fig 5.15", "Overhead", "%"),
 }
 
 
@@ -100,6 +118,19 @@ def _of_profile(own: Results, profile: str, bound: float) -> list[Claim]:
             paper=0.25,
         )
     )
+    if profile == "roost":
+        found += [
+            at_least(
+                id_,
+                f"{profile}: {what}, in a share of the seeds",
+                share(own, below(figure, 0)),
+                ALWAYS,
+            )
+            for id_, what, figure in (
+                ("001 sec 3.3.2.1", "nobody goes back and forth at rest", "shuttled_late"),
+                ("001 sec 4.2.3", "no session worsens its own index", "worsened"),
+            )
+        ]
     return found
 
 
@@ -110,7 +141,7 @@ def charts(results: Results) -> list[Chart]:
             id=id_,
             title=f"{title}, {profile}",
             x="time (s)",
-            y=unit or "ratio",
+            y=unit,
             series=tuple(
                 results.where(profile=profile).line(broker, f"{name}_{broker}_at_")
                 for broker in FINAL
@@ -118,27 +149,35 @@ def charts(results: Results) -> list[Chart]:
         )
         for profile in PROFILES
         for name, (id_, title, unit) in CHARTED.items()
-    ] + [_final_chart(results)]
+    ] + [
+        *compared_charts(results, COMPARED),
+        _by_broker(results, "001 fig 5.11", "Subscribers at the end", "subscribers", FINAL),
+        _by_broker(
+            results, "001 fig 5.4", "Input sessions by 1,065 s, by who accepts", "sessions_to"
+        ),
+    ]
 
 
-def _final_chart(results: Results) -> Chart:
-    brokers = list(FINAL)
+def _by_broker(
+    results: Results, id_: str, title: str, figure: str, wanted: Mapping[str, float] | None = None
+) -> Chart:
+    """A figure of each edge-broker, the means over the seeds, next to what it should be."""
 
-    def line(name: str, values: list[float]) -> Series:
+    def line(name: str, values: Iterable[float]) -> Series:
         return Series(name, tuple((float(i + 1), value) for i, value in enumerate(values)))
 
     of = {p: results.where(profile=p) for p in PROFILES}
     return Chart(
-        id="001 fig 5.11",
-        title="Subscribers at the end",
+        id=id_,
+        title=title,
         x="edge-broker",
-        y="subscribers",
+        y=figure.partition("_")[0],
         series=(
-            line("by capacity", list(FINAL.values())),
+            *([line("by capacity", wanted.values())] if wanted else []),
             *(
-                line(profile, [own.mean(f"subscribers_{b}") for b in brokers])
+                line(profile, [own.mean(f"{figure}_{b}") for b in FINAL])
                 for profile, own in of.items()
-                if own.done
+                if own.values(f"{figure}_{next(iter(FINAL))}")
             ),
         ),
     )
@@ -155,7 +194,13 @@ def findings(results: Results) -> list[str]:
                 f" {own.mean('reconverged_s'):.0f} s after the change (the thesis at 1,800 and 400 s);"
                 f" {own.mean('sessions_input_early'):.1f} input sessions by 1,065 s (19), of which"
                 f" {own.mean('sessions_input_others'):.1f} without B1 (3);"
-                f" {own.mean('sessions'):.1f} sessions in all. Means over the seeds."
+                f" {own.mean('sessions'):.1f} sessions in all; B1's queue is empty at"
+                f" {own.mean('queue_empty_s'):.0f} s (1,400). Estimates are off by"
+                f" {own.mean('input_error'):.1f} % of the input ratio, with a standard deviation of"
+                f" {own.mean('input_error_spread'):.1f} (3.3 and -1.6 %, 5.4 and 5.2), and by"
+                f" {own.mean('output_error'):.1f} % of the output ratio,"
+                f" {own.mean('output_error_spread'):.1f} (0.1 and 1.5 %, 0.3 and 1.9)."
+                " Means over the seeds."
             )
     return found
 

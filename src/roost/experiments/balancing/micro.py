@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import isnan, nan
 from typing import NamedTuple
 
-from roost.experiments.balancing.common import TASK
+from roost.experiments.balancing.common import TASK, cluster_line
 from roost.experiments.frame import (
     Claim,
     Experiment,
@@ -52,6 +52,8 @@ def _varied(values: Sequence[float], said: Mapping[str, str]) -> dict[float, dic
     }
 
 
+EVERY_S = 250.0
+CHAIN: Mapping[str, Value] = {"shape": "chain", "machines": "equal", "every_s": EVERY_S}
 # So that there is time for three times as many.
 LONGER: Mapping[str, Value] = {"change_at_s": 6_000.0, "until_s": 6_500.0}
 STUDIES = {
@@ -65,6 +67,7 @@ STUDIES = {
             "converged_s": ("001 fig 5.23", "Convergence (s)"),
             "matching_delay_s_deviation": ("001 fig 5.24", "Deviation of the matching delay (s)"),
             "input_utilisation_deviation": ("001 fig 5.25", "Deviation of the input ratio"),
+            "output_utilisation_deviation": ("001 fig 5.25", "Deviation of the output ratio"),
             "input_error": ("001 fig 5.26", "Error of input estimates (%)"),
             "output_error": ("001 fig 5.27", "Error of output estimates (%)"),
         },
@@ -74,6 +77,7 @@ STUDIES = {
         {share: {"zero_traffic": share} for share in (0.0, 0.2, 0.4, 0.6, 0.8)},
         {
             "input_utilisation_deviation": ("001 fig 5.28", "Deviation of the input ratio"),
+            "output_utilisation_deviation": ("001 fig 5.28", "Deviation of the output ratio"),
             "matching_delay_s_deviation": ("001 fig 5.29", "Deviation of the matching delay (s)"),
             "converged_s": ("001 fig 5.30", "Convergence (s)"),
         },
@@ -84,6 +88,7 @@ STUDIES = {
         {
             "delivery_delay_s": ("001 fig 5.31", "Delivery delay (s)"),
             "input_utilisation_deviation": ("001 fig 5.32", "Deviation of the input ratio"),
+            "output_utilisation_deviation": ("001 fig 5.32", "Deviation of the output ratio"),
             "matching_delay_s_deviation": ("001 fig 5.33", "Deviation of the matching delay (s)"),
             "converged_s": ("001 fig 5.34", "Convergence (s)"),
         },
@@ -111,6 +116,7 @@ STUDIES = {
         ),
         {
             "input_utilisation_deviation": ("001 fig 5.40", "Deviation of the input ratio"),
+            "output_utilisation_deviation": ("001 fig 5.40", "Deviation of the output ratio"),
             "matching_delay_s_deviation": ("001 fig 5.41", "Deviation of the matching delay (s)"),
             "sessions": ("001 fig 5.42", "Sessions"),
             "overhead": ("001 fig 5.43", "Overhead (%)"),
@@ -127,7 +133,7 @@ STUDIES = {
     ),
     "clusters": Study(  # section 5.3.2.1
         "clusters in a chain",
-        {float(n): {"clusters": n, "shape": "chain", "machines": "equal"} for n in (2, 3, 4, 6, 8)},
+        {float(n): {"clusters": n, **CHAIN} for n in (2, 3, 4, 6, 8)},
         {
             "delivery_delay_s": ("001 fig 5.47", "Delivery delay (s)"),
             "clusters_converged_s": ("001 fig 5.48", "Convergence (s)"),
@@ -140,7 +146,18 @@ STUDIES = {
             _settings("global_ratio_threshold", "global_delay_threshold"),
         ),
         {
-            "clusters_input_deviation": ("001 fig 5.53", "Deviation of clusters' input ratios"),
+            "clusters_input_utilisation_deviation": (
+                "001 fig 5.53",
+                "Deviation of clusters' input ratios",
+            ),
+            "clusters_output_utilisation_deviation": (
+                "001 fig 5.53",
+                "Deviation of clusters' output ratios",
+            ),
+            "clusters_matching_delay_s_deviation": (
+                "001 fig 5.54",
+                "Deviation of clusters' matching delays (s)",
+            ),
             "sessions": ("001 fig 5.55", "Sessions"),
         },
     ),
@@ -175,8 +192,16 @@ OF_GLOBAL: Mapping[str, Value] = {
     "clusters": 4,
     "shape": "star",
     "machines": "micro",
-    "change_at_s": 5_000.0,
+    # Nothing changes: what is looked at is how they converge, and that they rest then.
+    "change_at_s": 6_000.0,
     "until_s": 6_000.0,
+}
+# Of the longest chain, over time.
+OVER_TIME = {
+    "input_utilisation": ("001 fig 5.49", "Input ratio of each cluster", "ratio"),
+    "output_utilisation": ("001 fig 5.50", "Output ratio of each cluster", "ratio"),
+    "matching_delay_s": ("001 fig 5.51", "Matching delay of each cluster", "s"),
+    "subscriptions": ("001 fig 5.52", "Subscriptions of an edge-broker", "subscriptions"),
 }
 
 
@@ -336,6 +361,23 @@ def charts(results: Results) -> list[Chart]:
         )
         for name, study in STUDIES.items()
         for figure, (id_, title) in study.charts.items()
+    ] + _over_time(results)
+
+
+def _over_time(results: Results) -> list[Chart]:
+    """The clusters of the longest chain."""
+    most_ = max(STUDIES["clusters"].cells)
+    own = _of(results, "clusters", most_)
+    heads = [f"B{10 * (n + 1)}" for n in range(int(most_))]
+    return [
+        Chart(
+            id=id_,
+            title=title,
+            x="time (s)",
+            y=unit,
+            series=tuple(cluster_line(own, name, head) for head in heads),
+        )
+        for name, (id_, title, unit) in OVER_TIME.items()
     ]
 
 
