@@ -31,6 +31,8 @@ FINE: dict[str, Any] = {
     "ids": [2],
     "predicates": [("n", ">", [1])],
     "columns": {},
+    "octets": b"\x80",
+    "starts": [0, 1],
     "url": "memory://",
     "filter_": "n > 0",
     "handle": "queue",

@@ -282,7 +282,12 @@ class Index:
         """
         if not isinstance(octets, bytes):
             raise TypeError(f"octets are a {type(octets).__name__}; expected bytes")
-        places = np.ascontiguousarray(starts, np.int64)
+        try:
+            places = np.ascontiguousarray(starts, np.int64)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"starts are a {type(starts).__name__}; expected whole numbers"
+            ) from None
         if places.ndim != 1 or not len(places) or places[0] < 0 or places[-1] > len(octets):
             raise UserError(
                 f"starts are no places in {len(octets):,} bytes, from the first to the last"
