@@ -23,7 +23,7 @@ from roost.cli.demo import command as demo
 from roost.cli.demo import faults, match, optimisers
 from roost.language import contradictions
 from roost.matching import Naive
-from roost.simulation.fuzz import Scenario, fuzz
+from roost.simulation.fuzz import Scenario, fuzz, scenario_of
 from roost.simulation.run import Checks
 from roost.simulation.service_scenario import ServiceScenario
 from roost.simulation.statements import CrashBroker
@@ -66,16 +66,19 @@ def test_the_sample_is_worth_showing() -> None:
 
 
 def test_the_scenario_is_worth_showing(capsys: pytest.CaptureFixture[str]) -> None:
-    statements = Scenario(faults.SEED).statements
-    crashes = [s for s in statements if isinstance(s, CrashBroker)]
-    assert crashes
-    assert all(s.keep_store for s in crashes), "a lost store would make promises void"
-    assert f"{len(crashes)} crashes" in faults.happenings(statements)
-    assert faults.inventory(statements)[0].endswith(" brokers")
+    for _, profile, seed in faults.SCENARIOS:
+        statements = scenario_of(seed, profile).statements
+        crashes = [s for s in statements if isinstance(s, CrashBroker)]
+        assert all(s.keep_store for s in crashes), "a lost store would make promises void"
+        if len(crashes) > 1:
+            assert f"{len(crashes)} crashes" in faults.happenings(statements)
+        assert faults.inventory(statements)[0].endswith(" servers")
     faults.show(people())
     out = capsys.readouterr().out
-    assert out.count("  checked         lost 0, doubled 0, reordered 0, unwanted 0,") == 2
-    assert " moved links" in out
+    clean = "  checked         lost 0, doubled 0, reordered 0, unwanted 0,"
+    assert out.count(clean) == len(faults.SCENARIOS)
+    for what in (" crashes", " moved links", " failed nodes", " changes of way"):
+        assert what in out
 
 
 def test_what_checkers_find_is_shown(

@@ -324,3 +324,39 @@ def test_an_optimiser_moves_links_and_they_rest() -> None:
     assert all(not objection for objection in modules["B1"].objections)
     outcomes = [why for module in modules.values() for why in module.outcomes]
     assert outcomes.count("") == world.rewirings
+
+
+# P:2 is for B3, too, and slow on its way there. Meanwhile the operator takes B0 - B2 out and links B3 to B1.
+TAKEN_OUT_AND_PUT_IN_ELSEWHERE = """
+0.0 federation set absence_grace_s 60.0
+0.0 broker add B0 1000 16 10
+0.0 broker add B1 1000 16 10
+0.0 broker add B2 1000 16 10
+0.0 broker add B3 1000 16 10
+0.0 link add B2 B3 1
+0.0 link add B0 B2 1
+0.0 link add B0 B1 1
+0.5 publisher add P - 0 B0 a >= 0
+0.6 subscriber add S B1 a >= 1
+0.6 subscriber add T B3 a >= 2
+5.0 link cut B0 B1
+5.0 link delay B2 B3 1000 1.5
+5.1 publisher publish P [a,1]
+5.2 publisher publish P [a,2]
+5.3 link remove B0 B2
+5.3 link add B1 B3
+9.0 link heal B0 B1
+20.0 end
+"""
+
+
+@pytest.mark.xfail(
+    reason="P:2 comes to B1 by the new link, ahead of P:1, which waits for the link that is cut, and is then"
+    " taken for a duplicate. `link move` would have locked the three; nobody coordinates a removal and an"
+    " addition"
+)
+def test_a_link_that_is_taken_out_and_put_in_elsewhere_while_another_is_cut() -> None:
+    workload = parse_workload(TAKEN_OUT_AND_PUT_IN_ELSEWHERE, "made", None)
+    world = World(workload.settings, workload.statements)
+    run(world, 20.0)
+    assert check(world, rested=rest(world), must_rest=True).clean

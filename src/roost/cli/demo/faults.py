@@ -10,16 +10,24 @@ if TYPE_CHECKING:
 
     from roost.simulation.statements import Statement
 
-# Scenarios in which brokers crash, with their stores, so that nothing is forgiven for it.
-SEED = 125
-LINKS_SEED = 212
+# Random scenarios in which all that happens may happen without loss: what they show, profile and seed.
+SCENARIOS = (
+    ("And when things break: a random scenario of the simulator", "all", 125),
+    ("When links move, amid faults and clients that move, too", "rewirings", 212),
+    (
+        "When each broker has a standby, and nodes are killed, stopped and lose their disks",
+        "standbys",
+        6,
+    ),
+    ("When a hierarchy changes between tree and cluster", "clusters", 10),
+    ("When matchers of a partitioned service crash, come and go", "partition", 5),
+)
 
 
 def show(console: Console) -> None:
     """Random scenarios, and what all checkers say of them."""
-    show_one(console, f"And when things break: a random scenario of the simulator ({SEED})", SEED)
-    what = "And when links move, amid faults and clients that move, too: another one"
-    show_one(console, f"{what} ({LINKS_SEED})", LINKS_SEED, "rewirings")
+    for title, profile, seed in SCENARIOS:
+        show_one(console, f"{title} ({profile} {seed})", seed, profile)
 
 
 def show_one(console: Console, title: str, seed: int, profile: str = "all") -> None:
@@ -47,7 +55,7 @@ def inventory(statements: Sequence[Statement]) -> list[str]:
     return counted(
         statements,
         {
-            "broker": (st.AddBroker,),
+            "server": (st.AddBroker,),
             "client": (st.AddPublisher, st.AddSubscriber, st.AddDurableSubscriber),
         },
     )
@@ -71,6 +79,8 @@ def happenings(statements: Sequence[Statement]) -> list[str]:
             "lost connection": (st.VanishClient,),
             "killed client": (st.RestartSubscriber,),
             "changed permission": (st.PermitClient,),
+            "failed node": (st.FailNode,),
+            "change of way": (st.SwitchBroker,),
             "moved client": (st.RedirectClient,),
             "removed link": (st.RemoveLink,),
         },
@@ -87,4 +97,5 @@ def counted(
 
 def plural(what: str) -> str:
     """As English has it."""
-    return f"{what}es" if what.endswith("sh") else f"{what}s"
+    first, *rest = what.split(" of ")
+    return " of ".join([f"{first}es" if first.endswith("sh") else f"{first}s", *rest])
