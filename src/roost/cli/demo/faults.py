@@ -20,7 +20,7 @@ SCENARIOS = (
         6,
     ),
     ("When a hierarchy changes between tree and cluster", "clusters", 10),
-    ("When matchers of a partitioned service crash, come and go", "partition", 5),
+    ("When matchers of a partitioned service crash, come and go", "partition", 6),
 )
 
 
