@@ -12,7 +12,7 @@ from roost.chunks.taking import Chunks, Taken
 from roost.language import Event
 from roost.runtime.in_process import running
 from roost.runtime.plain_peer import PlainPeer
-from roost.runtime.tables import BrokerTable, LimitsTable, ServerConfig
+from roost.runtime.tables import AdminTable, BrokerTable, LimitsTable, ServerConfig
 from roost.wire import encode
 from tests.chunks.test_twins import publication
 
@@ -38,6 +38,7 @@ async def played(*, chunks: bool, rate: int = 0) -> tuple[list[list[str]], list[
     """What each subscriber heard, and what the publisher was refused."""
     config = ServerConfig(
         broker=BrokerTable(port=0, chunks=chunks),
+        admin=AdminTable(port=-1),
         limits=LimitsTable(publish_rate_max=rate, publish_burst=50),
     )
     async with running(config) as server:

@@ -184,6 +184,9 @@ def test_stories_of_events_and_clients(roost: Roost, chain: Path) -> None:
 
 @pytest.mark.parametrize("profile", [name for name in PROFILES if name != "none"])
 def test_faults_are_added(roost: Roost, chain: Path, tmp_path: Path, profile: str) -> None:
+    if profile == "standbys":
+        settings = "0.0 federation set durability on\n0.0 federation set standbys on\n"
+        chain.write_text(settings + chain.read_text())
     plain = roost("sim", "run", chain, "--json", "--seed", 2).json
     ran = roost("sim", "run", chain, "--json", "--seed", 2, "--faults", profile)
     assert ran.code == 0
@@ -439,7 +442,7 @@ def test_random_scenarios(roost: Roost) -> None:
 def test_a_number_of_seeds_that_looks_like_a_seed(
     roost: Roost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("roost.simulation.campaign.campaign", lambda *_: [])
+    monkeypatch.setattr("roost.simulation.campaign.campaign", lambda *_, **__: [])
     ran = roost("sim", "fuzz", "--seeds", 7777)
     said = "7,777 seeds, 0 to 7776; the one seed 7777 is --first 7777 --seeds 1"
     assert ran.err.splitlines()[0] == said

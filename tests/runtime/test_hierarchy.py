@@ -68,17 +68,26 @@ async def published_while_it_changes(federation: Federation, ways: list[str]) ->
         for subscription in subscriptions:
             await subscription.ready()
         number = 0
+        got: tuple[list[roost.ReceivedEvent], ...] = ([], [])
         for way in ways:
             changing = asyncio.create_task(asyncio.to_thread(switch, urls, way))
             while not changing.done() or number % EVENTS:
                 await (one, other)[number % 2].publish({"n": number, "from": number % 2})
                 number += 1
+                if number % EVENTS == 0:  # who reads nothing is ended for the sake of others
+                    await all_of(subscriptions, got, number)
             await changing
-        for subscription in subscriptions:
-            got = [await subscription.get() for _ in range(number)]
+        for found in got:
             for source in range(2):
-                own = [event["n"] for event in got if event["from"] == source]
+                own = [event["n"] for event in found if event["from"] == source]
                 assert own == list(range(source, number, 2))
+
+
+async def all_of(
+    subscriptions: list[roost.Subscription], got: tuple[list[roost.ReceivedEvent], ...], number: int
+) -> None:
+    for subscription, found in zip(subscriptions, got, strict=True):
+        found += [await subscription.get() for _ in range(number - len(found))]
 
 
 def test_live_brokers_change_from_cluster_to_tree_and_back_under_traffic(

@@ -34,7 +34,7 @@ from roost.simulation.settings import Settings, settings_changed, settings_with
         (
             "routing",
             "magic",
-            "there is no router 'magic'; expected one of advertisement, cluster, flooding, or package.",
+            "there is no router 'magic'; expected one of advertisement, cluster, flooding, tree, or package.",
         ),
         ("speed", "1", "unknown setting 'speed'; there are routing, covering, "),
     ],

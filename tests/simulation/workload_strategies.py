@@ -99,16 +99,19 @@ class Author:
                 side = draw(st.lists(st.sampled_from(self.brokers), min_size=1, unique=True))
                 factor = draw(ABOVE_ZERO)
                 write(lambda at: say.SlowBroker(side[0], factor, at=at))
-                node = draw(
-                    st.sampled_from([("leader", "kill"), ("both", "stop"), ("between", "cut")])
-                )
-                write(lambda at: say.FailNode(side[0], *node, factor, at=at))
                 fill = draw(st.sampled_from([say.FillStore, say.FreeStore]))
                 write(lambda at: fill(side[-1], at=at))
                 arguments = draw(st.sampled_from([None, "a=1", "within_s=60 to=B2"]))
-                write(lambda at: say.AskBroker(side[0], "drain", arguments, at=at))
+                node = draw(
+                    st.sampled_from([("leader", "kill"), ("both", "stop"), ("between", "cut")])
+                )
                 way = draw(st.sampled_from(["cluster", "tree"]))
-                write(lambda at: say.SwitchBroker(side[0], way, at=at))
+                one_of_them: list[Callable[[float], Statement]] = [
+                    lambda at: say.AskBroker(side[0], "drain", arguments, at=at),
+                    lambda at: say.FailNode(side[0], *node, factor, at=at),
+                    lambda at: say.SwitchBroker(side[0], way, at=at),
+                ]
+                write(draw(st.sampled_from(one_of_them)))
                 write(lambda at: say.Partition(tuple(side), at=at))
             case "add link":
                 self.add_link()

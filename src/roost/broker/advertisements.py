@@ -46,6 +46,10 @@ class AdvertisementBased(Flooding):
     def objection_to(self, hop: Hop, event: Event) -> str:
         return "" if self.offered(hop, event) else "no advertisement of this client covers it"
 
+    @property
+    def routes_plainly(self) -> bool:
+        return self._routes_like(AdvertisementBased)
+
     def _concerns(self, link: Link, subscription: Interest) -> bool:
         if link.advertises.any_overlapping(subscription):
             return True

@@ -254,8 +254,16 @@ class Flooding:
 
         A router of one's own may say otherwise.
         """
+        return self._routes_like(Flooding)
+
+    def _routes_like(self, known: type[Flooding]) -> bool:
         kind = type(self)
-        return self._is_tree and kind.route is Flooding.route and kind.offered is Flooding.offered
+        return (
+            self._is_tree
+            and kind.route is Flooding.route
+            and kind.offered is Flooding.offered
+            and kind.objection_to is known.objection_to
+        )
 
     def watch(self, follower: Follower, of_advertisements: Follower) -> None:
         """Tell these whose each subscription and each advertisement is."""

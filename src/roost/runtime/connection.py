@@ -156,7 +156,7 @@ class SocketConnection(asyncio.Protocol):
                 self._take(parcels)
             self.refuse(str(error))
             return
-        if self._decoder.has_part:
+        if self._decoder.has_part and not self._not_reading:  # else the time is ours
             if self.part_since is None or parcels:
                 self.part_since = now
         else:

@@ -78,7 +78,7 @@ Examples:
   roost sim fuzz --seeds 300 --chunks
 """
 
-ProfileName = Literal["none", "network", "crash", "all", "edges", "rewirings"]
+ProfileName = Literal["none", "network", "crash", "all", "standbys", "edges", "rewirings"]
 FuzzProfileName = Literal[
     "none",
     "network",
