@@ -126,7 +126,7 @@ class Steward:
 
     def change(self, table: SegmentTable) -> None:
         """To this one, if it is newer; whoever has written it tells all."""
-        if newest(self.table, table) is not table:
+        if table is self.table or newest(self.table, table) is not table:
             return
         before, self.table = self.table, table
         self._adopted(table)
