@@ -87,7 +87,14 @@ class Roost(PrivateServer):
             data = str(processes.folder / name) if scenario.durable else ""
             config = processes.folder / f"{name}.toml"
             tables: dict[str, dict[str, object]] = {
-                "broker": {"name": name, "host": HOST, "port": port, "data": data},
+                # Others let 64 MB wait for a client, which at such rates is half a second.
+                "broker": {
+                    "name": name,
+                    "host": HOST,
+                    "port": port,
+                    "data": data,
+                    "session_outbox_max": 500_000,
+                },
                 "links": {"neighbours": neighbours},
                 "admin": {"port": -1},
             }
