@@ -19,9 +19,10 @@ from roost.chunks.kernels.layout import (
     V_LENGTH,
     VALUE_ROW,
 )
-from roost.chunks.kernels.words import Bytes, as_float, compared, lean
+from roost.chunks.kernels.words import Bytes, compared, lean
 from roost.matching.kernels.heap import Cells
 from roost.matching.kernels.jit import peek
+from roost.matching.kernels.octets import as_float
 
 
 @lean

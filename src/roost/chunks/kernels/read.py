@@ -138,23 +138,10 @@ from roost.chunks.kernels.tables import AT as KEY_AT
 from roost.chunks.kernels.tables import LENGTH as KEY_LENGTH
 from roost.chunks.kernels.tables import VALUE, find, find_number
 from roost.chunks.kernels.ways import goes_the_same_way, resolved
-from roost.chunks.kernels.words import (
-    Bytes,
-    as_bits,
-    as_float,
-    be16,
-    be32,
-    be64,
-    bytes_at,
-    inlined,
-    is_text,
-    lean,
-    number_at,
-    same,
-    string_at,
-)
+from roost.chunks.kernels.words import Bytes, inlined, is_text, lean, number_at, same, string_at
 from roost.matching.kernels.heap import Cells
 from roost.matching.kernels.jit import array_at, peek, poke
+from roost.matching.kernels.octets import as_bits, as_float, be16, be32, be64, octets_at
 from roost.matching.kernels.search import NUMBERS, match_one
 
 _EXACT_INT = np.int64(1) << 53
@@ -215,7 +202,7 @@ def _rest_is_plain(frame: Cells, b: Bytes, p: int, stop: int) -> bool:
 def read_chunk(frame: Cells, b: Bytes, at: int, end: int) -> int:
     """Read frames from `at` on; why it stopped, and the rest in `frame`."""
     cells = array_at(frame[TEXT], frame[TEXT + 1])
-    text = bytes_at(frame[TEXT], 8 * frame[TEXT + 1])
+    text = octets_at(frame[TEXT], 8 * frame[TEXT + 1])
     names = array_at(frame[NAMES], frame[NAMES + 1])
     words = array_at(frame[WORDS], frame[WORDS + 1])
     memo = array_at(frame[MEMO], frame[MEMO + 1])

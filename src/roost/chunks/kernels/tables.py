@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from roost.chunks.kernels.words import Bytes, hash_of, hash_of_number, kernel, le64, lean, same
+from roost.chunks.kernels.words import Bytes, hash_of, hash_of_number, kernel, lean, same
 from roost.matching.kernels.heap import Cells
 from roost.matching.kernels.jit import peek
+from roost.matching.kernels.octets import le64
 
 HASH, AT, LENGTH, OWNER, VALUE = range(5)
 ROW = 5

@@ -9,61 +9,16 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
-from numba.np import arrayobj
 from numpy.typing import NDArray
 
 from roost.matching.kernels.jit import FOLDER as MATCHING
 from roost.matching.kernels.jit import Workshop, peek
+from roost.matching.kernels.octets import be16, be32, be64, le64
 
 Bytes = NDArray[np.uint8]
 
 _here = Workshop(Path(__file__).parent, MATCHING)
 is_compiled, kernel, lean, inlined = _here.is_compiled, _here.kernel, _here.lean, _here.inlined
-
-
-@intrinsic
-def bytes_at(_context: Any, address: Any, length: Any) -> Any:
-    """The array of bytes that stands at an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array = context.make_array(signature.return_type)(context, builder)
-        size = context.get_constant(types.intp, 1)
-        arrayobj.populate_array(
-            array,
-            data=builder.inttoptr(args[0], array.data.type),
-            shape=[args[1]],
-            strides=[size],
-            itemsize=size,
-            meminfo=None,
-        )
-        return array._getvalue()
-
-    return types.Array(types.uint8, 1, "C")(types.int64, types.int64), generate
-
-
-def _loader(bits: int, *, swapped: bool) -> Any:
-    @intrinsic
-    def load(_context: Any, array: Any, at: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            data = context.make_array(signature.args[0])(context, builder, args[0]).data
-            word = ir.IntType(bits)
-            place = builder.gep(data, [args[1]], inbounds=True)
-            value = builder.load(builder.bitcast(place, word.as_pointer()), align=1)
-            if swapped:
-                swap = cgutils.get_or_insert_function(
-                    builder.module, ir.FunctionType(word, [word]), f"llvm.bswap.i{bits}"
-                )
-                value = builder.call(swap, [value])
-            return value if bits == 64 else builder.zext(value, ir.IntType(64))
-
-        return types.int64(array, types.int64), generate
-
-    return load
-
-
-# Numbers without a sign from any position, big-endian; and eight bytes as they stand.
-be16, be32, be64 = (_loader(bits, swapped=True) for bits in (16, 32, 64))
-le64 = _loader(64, swapped=False)
 
 
 @intrinsic
@@ -115,26 +70,6 @@ def put_bytes(_context: Any, target: Any, at: Any, source: Any, start: Any, coun
 
     number = types.int64
     return types.void(target, number, source, number, number), generate
-
-
-@intrinsic
-def as_float(_context: Any, bits: Any) -> Any:
-    """The float that has these bits."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
-
-
-@intrinsic
-def as_bits(_context: Any, number: Any) -> Any:
-    """The bits of a float."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
 
 
 # --- strings --------------------------------------------------------------------------------------

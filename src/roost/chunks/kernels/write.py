@@ -38,9 +38,10 @@ from roost.chunks.kernels.layout import (
     PREFIX_BYTES,
     TEXT,
 )
-from roost.chunks.kernels.words import Bytes, bytes_at, lean, put8, put32, put_bytes
+from roost.chunks.kernels.words import Bytes, lean, put8, put32, put_bytes
 from roost.matching.kernels.heap import Cells
 from roost.matching.kernels.jit import array_at, peek, poke
+from roost.matching.kernels.octets import octets_at
 
 # Marks of a frame, behind its length: array of five or six, tag, data, a number of 32 bits.
 _PUBLICATION = 0x951001CE
@@ -52,13 +53,13 @@ _FEW = 15
 @lean
 def write_chunk(frame: Cells, b: Bytes) -> int:
     """Write all deliveries of the chunk that was read; how many."""
-    text = bytes_at(frame[TEXT], 8 * frame[TEXT + 1])
+    text = octets_at(frame[TEXT], 8 * frame[TEXT + 1])
     entries = array_at(frame[ENTRIES], frame[ENTRIES + 1])
     hops = array_at(frame[HOPS], frame[HOPS + 1])
     events = array_at(frame[EVENTS], frame[EVENTS + 1])
     deliveries = array_at(frame[DELIVERIES], frame[DELIVERIES + 1])
     more = array_at(frame[MORE_IDS], frame[MORE_IDS + 1])
-    out = bytes_at(frame[OUT], 8 * frame[OUT + 1])
+    out = octets_at(frame[OUT], 8 * frame[OUT + 1])
     count = frame[DELIVERY_COUNT]
     for i in range(count):
         place = i * DELIVERY

@@ -84,7 +84,7 @@ def _loader(bits: int, swapped: bool) -> Any:
 
 
 be16, be32, be64 = _loader(16, True), _loader(32, True), _loader(64, True)
-_le32, _le64 = _loader(32, False), _loader(64, False)
+_le32, le64 = _loader(32, False), _loader(64, False)
 
 
 @intrinsic
@@ -130,14 +130,14 @@ def two_words(octets: Octets, at: int, length: int) -> tuple[int, int]:
         end = at + length - 8
         i = at
         while i < end:
-            word = _le64(octets, i)
+            word = le64(octets, i)
             first = mixed(first ^ word)
             last = (last + word) * _MIX
             i += 8
-        word = _le64(octets, end)
+        word = le64(octets, end)
         return mixed(first ^ word), mixed(last + word)
     if length >= 8:
-        return _le64(octets, at), _le64(octets, at + length - 8)
+        return le64(octets, at), le64(octets, at + length - 8)
     if length >= 4:
         return _le32(octets, at), _le32(octets, at + length - 4)
     if length == 0:
@@ -152,7 +152,7 @@ def same_octets(octets: Octets, at: int, others: Octets, start: int, length: int
     """Whether the two spans hold the same bytes."""
     i = np.int64(0)
     while i + 8 <= length:
-        if _le64(octets, at + i) != _le64(others, start + i):
+        if le64(octets, at + i) != le64(others, start + i):
             return False
         i += 8
     while i < length:
@@ -170,7 +170,7 @@ def is_text(octets: Octets, at: int, length: int) -> bool:
     """Whether the span is UTF-8: no overlong forms, no surrogates, nothing beyond the last code point."""
     i, end = at, at + length
     while i < end:
-        if i + 8 <= end and not _le64(octets, i) & _HIGH_BITS:
+        if i + 8 <= end and not le64(octets, i) & _HIGH_BITS:
             i += 8
             continue
         lead = np.int64(peek(octets, i))
