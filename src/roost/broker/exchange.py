@@ -119,12 +119,16 @@ class Exchange:
         return self.detour is None and not self._router.greedy
 
     def room_for(self, peer: Link | Session, count: int) -> bool:
-        """Whether so many more go out to a peer at once, and nobody has to wait or be told for that."""
+        """Whether so many more go out to a peer at once, and nobody has to wait or be told for that.
+
+        To a client no more than half of its bound: whoever reads more slowly than chunks come is served as
+        slowly as without them, and is not at its bound at once.
+        """
         lane = peer.channel.data
         if not peer.open or peer.dropped or lane.memory_max:
             return False
         after = lane.sent + count - lane.acked
-        return after < self._link_bound if peer.is_link else after <= self._session_bound
+        return after < self._link_bound if peer.is_link else after <= self._session_bound // 2
 
     def are_new(self, published: Sequence[tuple[str, int, int]]) -> bool:
         """Whether none of a run of events has been here before: publisher, first and last number of each."""
