@@ -5,6 +5,8 @@ A failure prints the decorator that replays it.
 """
 
 import os
+from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -22,22 +24,30 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("ROOST_HYPOTHESIS") or "ci")
 
-# Their sessions are processes of their own.
-WITHOUT_THE_SESSION = ("test_serving.py", "test_walk_through.py")
 
+class Together(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives what shares something that is dear to make to one process; all others go to whoever is free.
 
-class OneSparkSession(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives the tests of the pipeline to one process, and that first, for they share a Spark session.
-
-    All others go to whoever is free. (xdist's `loadgroup` is for this, and does nothing since pytest 9.2.)
+    Files whose tests want the Spark session share that, and the tests of a file what it makes once for all
+    of them: one test at a time, each of the processes would make it anew. Groups go first, the largest
+    before all, so that no process is left alone with one at the end. (xdist's `loadgroup` is for this, and
+    does nothing since pytest 9.2.)
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        shares = file.startswith("tests/pipeline/") and not file.endswith(WITHOUT_THE_SESSION)
-        return "pipeline" if shares else nodeid
+        return _shares(self.config.rootpath / file) or nodeid
+
+
+@cache
+def _shares(file: Path) -> str:
+    """What the tests of a file share, if they do."""
+    text = file.read_text("utf-8")
+    if "spark: " in text:
+        return "Spark"
+    return str(file) if 'scope="module"' in text else ""
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneSparkSession:
-    return OneSparkSession(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
+    return Together(config, log)

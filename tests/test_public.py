@@ -19,6 +19,7 @@ import roost.client
 from roost.errors import UserError
 from roost.language import Event, Filter, Predicate, Subscription, parse_filter
 from roost.matching import Index, Naive, OverlapIndex, Poset
+from roost.testing import fuzz, memory_federation, simulate, until
 
 PACKAGES = ("client", "language", "matching", "testing", "pipeline")
 FILTER = parse_filter("n > 0")
@@ -36,6 +37,8 @@ FINE: dict[str, Any] = {
     "url": "memory://",
     "filter_": "n > 0",
     "handle": "queue",
+    "workload": "0.0 broker add B0 1000 16 10\n1.0 end\n",
+    "is_so": lambda: True,
 }
 # Asked of values that have been looked at, for each of many: it looks at none itself.
 TRUSTING = {"kind_of"}
@@ -122,6 +125,19 @@ def test_functions_of_the_language() -> None:
 def test_queues_of_the_client() -> None:
     for function in (roost.client.open_queue, roost.client.poll, roost.client.close_queue):
         assert check(function) >= 1
+
+
+def test_functions_of_the_testing_kit() -> None:
+    assert check(simulate) == 9
+    assert check(fuzz) == 4
+    assert check(until) == 2
+    assert "router" in str(refusal(memory_federation, {"router": object()}))
+    for link in (object(), ("B0", object()), ["B0", "B1"]):
+
+        def linked(link: Any = link) -> Any:
+            return memory_federation(link)
+
+        assert "a link is a" in str(refusal(linked, {}))
 
 
 @pytest.mark.parametrize("kind", [Index, Naive, OverlapIndex, Poset])

@@ -8,6 +8,7 @@ import pytest
 
 from roost.balancing import Balancing, Status
 from roost.balancing.peer import Role
+from roost.broker.arbiter import Proposal
 from roost.broker.errors import RemoteProtocolError
 from roost.testing import Simulation, simulate
 from tests.balancing.clusters import HURRIED, SPEEDS, Clusters, cluster, judged
@@ -163,6 +164,69 @@ def test_a_head_without_edge_brokers_keeps_its_subscribers() -> None:
     federation.subscribe("S", "a > 1")
     federation.advance(5.0)
     assert federation.clients["S"].address == "B3"
+
+
+def test_who_rests_is_judged_again_afterwards() -> None:
+    """A publisher that was sent to an edge-broker, by whomever, rests there before it can be sent on."""
+    workload = f"""
+0.0 federation set rest_s 10
+{BROKERS}
+0.0 link add B0 B2 5
+1.0 publisher add P - 0 B0 a > 0
+5.0 client redirect P B1
+60.0 end
+"""
+    found = ran(workload)
+    kinds = [noted.decision.kind for noted in found.decisions]
+    refused = kinds.count("refused")
+    assert kinds == ["refused"] * refused + ["redirect", "carried out"]
+    assert 1 <= refused <= 4  # it takes longer each time
+    assert found.broker_of("P") == "B0"
+
+
+def test_while_it_only_observes_it_says_once_who_is_misplaced() -> None:
+    workload = f"""
+0.0 federation optimiser balancing observing
+{BROKERS}
+0.0 link add B0 B2 5
+1.0 publisher add P - 0 B1 a > 0
+60.0 end
+"""
+    found = ran(workload)
+    assert [(noted.decision.kind, noted.decision.acted) for noted in found.decisions] == [
+        ("redirect", False)
+    ]
+
+
+def test_no_link_may_move_if_that_makes_a_broker_the_first_edge_broker_of_a_head() -> None:
+    """The subscribers of B4 would have to go one link farther, to B3 or B5, as soon as it has one link."""
+    chain = [(f"B{n}", f"B{n + 1}") for n in range(1, 7)]
+    federation = Federation(*chain, modules=lambda _: [Balancing(HURRIED)])
+    federation.advance(2.0)
+    module = federation.brokers["B4"].modules._hosts["balancing"].module
+
+    def objection(middle: str) -> str:
+        mover = {"B3": "B2", "B5": "B6"}[middle]
+        return module.objection_to(
+            Proposal("overlay", "rewiring", "anchor", (middle,), mover), federation.now
+        )
+
+    assert objection("B3") == objection("B5") == ""  # nobody would have to go
+    federation.client("S", "B4")
+    federation.settle()
+    federation.subscribe("S", "a > 1")
+    federation.advance(5.0)
+    assert objection("B3") == "B3 would become the edge-broker for the subscribers of B4"
+    federation.start("B8")
+    federation.join("B8", "B3")
+    federation.advance(5.0)
+    assert objection("B3") == ""  # it has two other links
+    assert objection("B5") == "B5 would become the edge-broker for the subscribers of B4"
+    federation.start("B9")
+    federation.join("B9", "B4")
+    federation.advance(5.0)
+    assert federation.clients["S"].address == "B9"
+    assert objection("B5") == ""  # they are at an edge-broker already
 
 
 def test_a_note_that_is_none_is_the_neighbours_fault() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 
 import pytest
 
@@ -75,10 +76,11 @@ def never_disengages(planted: pytest.MonkeyPatch) -> None:
     planted.setattr(Edge, "disengage", lambda self, cluster: None)  # noqa: ARG005
 
 
-# Where each was caught before.
+SEEDS_MAX = 100
+# Where each was caught before, which is tried first.
 BUGS: dict[Plant, int] = {
     takes_part_in_two: 0,
-    waits_for_clients_for_ever: 29,
+    waits_for_clients_for_ever: 34,
     waits_for_the_other_for_ever: 1,
     leaves_its_samples_behind: 0,
     never_disengages: 3,
@@ -88,4 +90,8 @@ BUGS: dict[Plant, int] = {
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_a_planted_bug_is_caught(bug: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     bug(monkeypatch)
-    assert problems_of(BUGS[bug])
+    for seed in chain([BUGS[bug]], range(SEEDS_MAX)):
+        if problems_of(seed):
+            print(f"{bug.__name__}: caught at seed {seed}")  # pytest -rP shows it
+            return
+    pytest.fail(f"not caught by {SEEDS_MAX} seeds")

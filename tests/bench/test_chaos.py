@@ -350,6 +350,34 @@ def test_a_black_hole_says_nothing_and_loses_nothing(way: str) -> None:
     with_a_wire(play)
 
 
+def test_of_two_behind_a_wire_whoever_is_there_is_found_by_all_who_come_at_once() -> None:
+    """Of a broker and its standby one listens; clients come back together when it has failed."""
+
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"here")
+        writer.close()
+
+    async def come(port: int) -> bytes:
+        reader, writer = await asyncio.open_connection(HOST, port)
+        try:
+            return await reader.read()
+        finally:
+            writer.close()
+
+    async def scenario() -> None:
+        dead, port = free_ports(2)
+        async with await asyncio.start_server(greet, HOST, 0) as server:
+            wire = Wire("wire", port, dead, server.sockets[0].getsockname()[1])
+            await wire.open()
+            try:
+                async with asyncio.timeout(30):
+                    assert await asyncio.gather(*(come(port) for _ in range(8))) == [b"here"] * 8
+            finally:
+                await wire.close()
+
+    asyncio.run(scenario())
+
+
 def test_who_begins_while_its_broker_is_about_to_be_restored_gets_what_the_backup_has() -> None:
     tally = Tally(Interest())
     for number in (1, 2, 3, 4):

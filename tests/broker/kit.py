@@ -346,9 +346,8 @@ class Federation:
         waiting = self.fetches[name]
         for _ in range(len(waiting) if count is None else min(count, len(waiting))):
             fetch = waiting.popleft()
-            numbers = range(fetch.first, fetch.first + fetch.count)
-            messages = [self.stores[name].get(("out", *fetch.key, number)) for number in numbers]
-            self.handle(name, ev.Fetched(fetch.key, fetch.first, messages))
+            records = [self.stores[name].get(key) for key in fetch.records]
+            self.handle(name, ev.Fetched(fetch, records))
 
     # --- what machines want done --------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -12,7 +13,11 @@ from roost.broker.channel import Channel, Lane
 from roost.broker.commands import StoreKey
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.journal import Journal
-from roost.broker.messages import CONTROL, DATA, Ack, Frame, Message, Redirect
+from roost.broker.messages import CONTROL, DATA, Ack, EndSession, Frame, Message, Redirect
+from roost.broker.runs import Run
+from roost.wire import encode
+from roost.wire.runs import AS_SENT
+from tests.chunks.twin import waiting_in
 
 KEY = ("link", "B2")
 
@@ -60,12 +65,29 @@ def restore(lane: Lane, store: dict[StoreKey, object]) -> None:
     received = store.get(("received", *lane.key), 0)
     assert isinstance(sent, int)
     assert isinstance(received, int)
-    outbox = {}
+    acked = store.get(("acked", *lane.key), 0)
+    assert isinstance(acked, int)
+    outbox, runs = {}, []
     for key, value in store.items():
         if key[:-1] == ("out", *lane.key):
             assert isinstance(value, tuple)
             outbox[int(key[-1])] = value
-    lane.restore(sent, received, outbox)
+        elif key[:-1] == ("run", *lane.key):
+            assert isinstance(value, Run)
+            runs.append(value)
+    lane.restore(sent, received, outbox, runs, acked)
+
+
+def stored(lane: Lane, store: dict[StoreKey, object]) -> dict[int, Message]:
+    """What a store has for a lane, whether it has arrived or not."""
+    found: dict[int, Message] = {}
+    for key, value in store.items():
+        if key[:-1] == ("run", *lane.key) and isinstance(value, Run):
+            found |= {frame.sequence: frame.message for frame in value.frames()}
+    for key, value in store.items():
+        if key[:-1] == ("out", *lane.key) and isinstance(value, tuple):
+            found[int(key[-1])] = value[0]
+    return found
 
 
 class Conversation(RuleBasedStateMachine):
@@ -87,6 +109,44 @@ class Conversation(RuleBasedStateMachine):
         mine.sent[class_].append(message(self.count))
         if self.up:
             other.incoming.append(Frame(lane.priority, lane.sent, message(self.count), hops))
+
+    @rule(end=st.integers(0, 1), count=st.integers(1, 4), hops=st.integers(0, 3))
+    def send_run(self, end: int, count: int, hops: int) -> None:
+        """Several at once, as their bytes."""
+        mine, other = self.ends[end], self.ends[1 - end]
+        lane = mine.channel.data
+        frames = []
+        for number in range(lane.sent + 1, lane.sent + count + 1):
+            self.count += 1
+            frames.append(Frame(DATA, number, message(self.count), hops))
+        data = b"".join(map(encode, frames))
+        run = Run(lane.sent + 1, lane.sent + count, data, AS_SENT)
+        assert lane.push_run(run) is run
+        mine.commit()
+        mine.sent[DATA] += [frame.message for frame in frames]
+        if self.up:
+            other.incoming.extend(frames)
+
+    @rule(end=st.integers(0, 1))
+    def look(self, end: int) -> None:
+        """Somebody wants the messages that wait."""
+        lane = self.ends[end].channel.data
+        assert [frame.sequence for frame in lane.outbox] == list(
+            range(lane.acked + 1, lane.sent + 1)
+        )
+
+    @rule(end=st.integers(0, 1), where=st.integers(0, 9))
+    def replace(self, end: int, where: int) -> None:
+        """Something else is said instead of a message that nobody has heard."""
+        mine, other = self.ends[end], self.ends[1 - end]
+        lane = mine.channel.data
+        first = max(lane.acked, other.channel.data.received) + 1
+        if self.up or first + where > lane.sent:
+            return
+        self.count += 1
+        lane.replace(first + where - lane.acked - 1, message(self.count))
+        mine.commit()
+        mine.sent[DATA][first + where - 1] = message(self.count)
 
     @rule(end=st.integers(0, 1), count=st.integers(1, 4))
     def arrive(self, end: int, count: int) -> None:
@@ -138,8 +198,14 @@ class Conversation(RuleBasedStateMachine):
     @invariant()
     def the_store_holds_just_what_the_lane_does(self) -> None:
         for end in self.ends:
-            kept = sum(len(lane.outbox) for lane in end.channel.lanes)
-            assert sum(key[0] == "out" for key in end.store) == kept
+            for lane in end.channel.lanes:
+                waiting = {frame.sequence: frame.message for frame in waiting_in(lane)}
+                kept = stored(lane, end.store)
+                assert {n: m for n, m in kept.items() if n > lane.acked} == waiting
+                # What has arrived is there only as the beginning of a run.
+                runs = [int(key[-1]) for key in end.store if key[:-1] == ("run", *lane.key)]
+                assert len(kept) == len(waiting) or min(runs) <= min(kept)
+                assert lane.acked < max(kept, default=lane.acked + 1)
 
     def teardown(self) -> None:
         """Once the connection stays up, everything arrives, and everything is acknowledged."""
@@ -215,6 +281,10 @@ def test_a_forgotten_channel_leaves_nothing_in_the_store() -> None:
     for number in (1, 2, 3):
         end.channel.data.push(message(number), 0)
         end.channel.control.push(message(number), 0)
+    frames = [Frame(DATA, number, message(number), 0) for number in (4, 5, 6)]
+    end.channel.data.push_run(Run(4, 6, b"".join(map(encode, frames)), AS_SENT))
+    end.channel.acknowledged(Ack(0, 4))
+    end.channel.data.replace(1, message(7))
     end.channel.data.accept(1)
     end.channel.acknowledged(Ack(2, 1))
     end.commit()
@@ -222,3 +292,40 @@ def test_a_forgotten_channel_leaves_nothing_in_the_store() -> None:
     end.channel.forget()
     end.commit()
     assert not end.store
+
+
+@given(
+    kept=st.lists(st.booleans(), max_size=12),
+    acked=st.integers(0, 12),
+    arrived=st.integers(0, 14),
+    memory_max=st.sampled_from([0, 3]),
+)
+def test_a_channel_that_begins_anew_keeps_one_kind(
+    kept: list[bool], acked: int, arrived: int, memory_max: int
+) -> None:
+    """Where they were, with nothing else behind what may have arrived, and in the store as in memory."""
+    void = EndSession("void")
+    end = End()
+    lane = end.channel.lanes[DATA]
+    lane.memory_max = memory_max
+    said = [message(n) if keep else EndSession(f"{n}") for n, keep in enumerate(kept, 1)]
+    for each in said:
+        lane.push(each, 0)
+    acked = min(acked, len(said) - lane.spilled)
+    lane.acknowledged(acked)
+    spilled = lane.spilled
+    lane.winnow(arrived, Redirect, void)
+    end.commit()
+    numbers = {frame.sequence: frame.message for frame in lane.outbox}
+    assert list(numbers) == list(range(acked + 1, lane.sent - lane.spilled + 1))
+    for number, found in numbers.items():
+        was = said[number - 1]
+        assert found == (was if type(was) is Redirect else void)
+    if spilled:
+        assert (lane.sent, lane.spilled) == (len(said), spilled)
+        return
+    last = max((n for n, each in enumerate(said, 1) if type(each) is Redirect), default=0)
+    assert lane.sent == max(last, acked, min(arrived, len(said)))
+    before = state(lane)
+    end.crash()
+    assert state(end.channel.lanes[DATA]) == before

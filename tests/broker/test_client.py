@@ -13,7 +13,7 @@ from roost.broker.config import ClientConfig
 from roost.broker.messages import (
     CONTROL,
     DATA,
-    PROTOCOL_VERSION,
+    SESSION_VERSION,
     Ack,
     Attach,
     Attached,
@@ -65,7 +65,7 @@ def test_attaching_step_by_step() -> None:
     assert client.handle(ev.LinkRefused("B1"), 0.0) == [do.SetTimer("dial:0", 2.0)]
     assert client.handle(ev.TimerFired("dial:0"), 0.0) == [do.OpenLink("B1")]
     (greeting,) = client.handle(ev.LinkOpened("B1", 1), 0.0)
-    assert greeting == do.Send(1, Attach(PROTOCOL_VERSION, "C", "s.0", False, 0, 0))
+    assert greeting == do.Send(1, Attach(SESSION_VERSION, "C", "s.0", False, 0, 0))
     told = client.handle(ev.Received(1, (Attached("s.0", False, 0, 0),)), 0.0)
     assert told == [do.Tell("attached", "B1")]
     assert client.state == "attached"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from roost.broker import events as ev
 from roost.broker.draining import HAND_OVER, read_marker_id
 from roost.broker.messages import (
     DrainEcho,
@@ -17,6 +18,7 @@ from roost.broker.messages import (
     Publication,
     SessionEnded,
     Settled,
+    Unadvertise,
 )
 from tests.broker.kit import Edge, Federation
 
@@ -254,3 +256,75 @@ def test_a_marker_that_comes_back_by_a_new_link_ends_nothing_and_holds_nothing_u
     assert len([m for m in federation.between("B4", "B1", Marker) if "pub" in m.id]) >= 1  # type: ignore[attr-defined]
     assert ended(federation)
     assert not any(len(broker.draining) for broker in federation.brokers.values())
+
+
+def test_nobody_waits_for_the_marker_of_a_session_that_is_over() -> None:
+    """A neighbour that never answers must not make the markers of those who have left pile up."""
+    federation = moving(*CHAIN)
+    federation.hold_data.add(("B3", "B4"))
+    federation.settle()
+    assert len(federation.brokers["B1"].draining) == 1
+    broker = federation.brokers["B1"]
+    (session,) = [s for s in broker.node.sessions.values() if s.client == "pub"]
+    broker.node.hosted.forget(session, "a test")
+    assert not len(broker.draining)
+    federation.hold_data.clear()
+    federation.settle()  # a late echo is no matter
+    assert not any(len(other.draining) for other in federation.brokers.values())
+
+
+def test_who_leaves_takes_nobody_along_who_shares_its_marker() -> None:
+    federation = Federation(("B1", "B2"), ("B2", "B3"), durable=True)
+    clients = ("one", "two", "three")
+    for name in clients:
+        federation.client(name, "B2")
+        federation.subscribe(name, "a > 0")
+    federation.settle()
+    federation.hold_data.add(("B3", "B2"))  # echoes of what is handed over
+    for name in clients:
+        federation.redirect(name, "B1")
+        federation.settle()
+    broker = federation.brokers["B2"]
+    for session in [s for s in broker.node.sessions.values() if s.client in clients[:2]]:
+        broker.node.hosted.forget(session, "a test")
+    federation.restart("B2", keep_store=True)
+    federation.hold_data.clear()
+    federation.advance(2.0)
+    assert federation.between("B2", "three", SessionEnded)
+    assert federation.clients["three"].address == "B1"
+    federation.check_quiet()
+
+
+def test_a_client_that_asks_a_hundred_times_costs_two_markers() -> None:
+    """Which are not ahead of data, as it publishes."""
+    federation = Federation(("B1", "B2"), ("B2", "B3"))
+    federation.client("sub", "B3")
+    federation.subscribe("sub", "a > 0")
+    federation.client("pub", "B1")
+    federation.advertise("pub", "a > 0")
+    federation.settle()
+    federation.hold_data.add(("B2", "B3"))
+    federation.publish("pub", a=1)
+    before = len(federation.between("B1", "B2", Marker))
+    asked = [f"q{number}" for number in range(100)]
+    for id_ in asked:
+        federation.handle("pub", ev.SettleRequested(id_))
+    federation.settle()
+    assert not federation.between("B1", "pub", Settled)
+    federation.hold_data.clear()
+    federation.settle()
+    assert [m.id for m in federation.between("B1", "pub", Settled)] == asked  # type: ignore[attr-defined]
+    assert len(federation.between("B1", "B2", Marker)) - before == 2
+
+
+def test_a_link_that_begins_anew_again_and_again_heaps_nothing_up() -> None:
+    """A neighbour that forgets everything, and never says that anything has arrived."""
+    federation = moving(*CHAIN)
+    federation.hold_data.add(("B2", "B3"))
+    federation.settle()
+    for _ in range(5):
+        federation.restart("B3")
+    lane = federation.brokers["B2"].node.links["B3"].channel.data
+    # All events are announced ahead of those that wait, and not any more behind them.
+    kinds = [type(frame.message) for frame in lane.outbox]
+    assert kinds == [Publication, Unadvertise, Marker]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from roost.broker import commands as do
 from roost.broker import events as ev
 from roost.broker import flow
-from roost.broker.messages import Ack
+from roost.broker.messages import Ack, Done
 from tests.broker.kit import Federation
 
 
@@ -55,6 +55,25 @@ def test_the_next_process_gets_what_was_not_handled() -> None:
     federation.settle()
     assert federation.got("sub") == ids[1:]
     federation.check_tables()
+
+
+def test_who_takes_over_from_one_that_did_not_live_to_hear_that_its_session_was_lost_is_told() -> (
+    None
+):
+    federation = federation_of(durable=True)
+    process(federation, 1)
+    federation.cut("sub", "B2")
+    federation.clients.pop("sub")
+    federation.restart("B2")
+    # The next one begins a session, and is killed before it has said what it wants.
+    federation.client("sub", "B2", session="durable/orders", durable=True, process="process 2")
+    federation.settle()
+    federation.cut("sub", "B2")
+    process(federation, 3)
+    assert federation.clients["sub"].is_new
+    # The one after that has what it left.
+    process(federation, 4)
+    assert not federation.clients["sub"].is_new
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -303,3 +322,54 @@ def test_an_id_to_settle_is_one_word() -> None:
     assert federation.heard("pub", "refused") == [
         do.Tell("refused", "a/b", "an id to settle has at most 100 characters, and no '/'")
     ]
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+@pytest.mark.parametrize(
+    ("reached", "spans", "again"),
+    [
+        (0, ((2, 3), (5, 5)), [1, 4, 6]),
+        (2, ((1, 1), (4, 6)), [3]),
+        (0, ((5, 5), (2, 3)), [1, 2, 3, 4, 6]),  # out of order: only what is beyond the last counts
+        (0, ((0, 2**63 - 1),), []),
+        (6, ((7, 9),), []),
+    ],
+)
+def test_what_is_done_with_behind_a_gap_does_not_come_again(
+    reached: int, spans: tuple[tuple[int, int], ...], again: list[int], crashes: bool
+) -> None:
+    federation = federation_of(durable=True)
+    process(federation, 1)
+    ids = [federation.publish("pub", a=n) for n in range(6)]
+    federation.settle()
+    federation.handle("sub", ev.Handled(reached, spans))
+    federation.settle()
+    federation.advance(1.0)
+    federation.cut("sub", "B2")
+    if crashes:
+        federation.restart("B2", keep_store=True)
+    process(federation, 2)
+    assert federation.got("sub") == [ids[number - 1] for number in again]
+    assert not federation.heard("sub", "dropped")
+    federation.handle("sub", ev.Handled(6))
+    federation.advance(1.0)
+    lane = federation.brokers["B2"].node.sessions["durable/orders"].channel.data
+    assert lane.acked == lane.sent == 6
+
+
+def test_a_broker_of_an_earlier_version_is_told_nothing_that_it_does_not_understand() -> None:
+    federation = federation_of(durable=True)
+    federation.version_of["B2"] = 3
+    federation.restart("B2", keep_store=True)
+    federation.advance(5.0)
+    process(federation, 1)
+    ids = [federation.publish("pub", a=n) for n in range(3)]
+    federation.settle()
+    assert federation.got("sub") == ids
+    federation.handle("sub", ev.Handled(0, ((2, 2),)))
+    federation.settle()
+    assert federation.clients["sub"].home.speaks == 3
+    assert not federation.between("sub", "B2", Done)
+    federation.cut("sub", "B2")
+    process(federation, 2)
+    assert federation.got("sub") == ids

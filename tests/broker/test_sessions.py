@@ -14,6 +14,7 @@ from roost.broker.messages import (
     CONTROL,
     DATA,
     PROTOCOL_VERSION,
+    SESSION_VERSION,
     Advertise,
     Attach,
     Attached,
@@ -94,7 +95,7 @@ def test_a_new_session_and_its_end() -> None:
 
 
 def test_another_version_is_refused() -> None:
-    reason = f"protocol version 99; B1 speaks {PROTOCOL_VERSION}"
+    reason = f"protocol version 99; B1 speaks {SESSION_VERSION}"
     commands = Desk().attach(1, version=99)
     assert commands == [do.Send(1, AttachRefused(reason)), do.Close(1, reason)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from itertools import chain
 
 import pytest
 from msgspec import msgpack
@@ -364,11 +365,11 @@ def rows_of(log: VisitLog) -> list[tuple[object, ...]]:
     return [
         (visits.publishers[publisher], *rest, str(route))
         for publisher, *rest, route in zip(
-            visits.publisher,
-            visits.sequence,
-            visits.published_at,
-            visits.bytes,
-            visits.traced,
+            chain.from_iterable(visits.publisher),
+            chain.from_iterable(visits.sequence),
+            chain.from_iterable(visits.published_at),
+            chain.from_iterable(visits.bytes),
+            chain.from_iterable(visits.traced),
             routes,
             strict=True,
         )

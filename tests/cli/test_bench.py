@@ -116,4 +116,4 @@ def test_a_report_that_cannot_be_written_is_refused_first(roost: Roost, tmp_path
 def test_bad_arguments(roost: Roost, arguments: tuple[str, ...]) -> None:
     ran = roost("bench", *arguments)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.count("Error:") == 1
+    assert ran.err.count("error:") == 1

@@ -547,7 +547,7 @@ def test_only_one_can_be_standard_input(roost: Roost) -> None:
 def test_arguments_that_are_missing_or_wrong(roost: Roost, arguments: tuple[str, ...]) -> None:
     ran = roost("match", *arguments)
     assert (ran.code, ran.out) == (2, "")
-    assert "Error:" in ran.err
+    assert "error:" in ran.err
 
 
 def test_the_installed_command(files: tuple[Path, Path]) -> None:

@@ -195,6 +195,10 @@ def test_a_workload_gives_its_first_overlay(tmp_path: Path) -> None:
         (("chain", "--base-port", "65531"), "error: the ports 65531 to 65536; expected"),
         (("chain", "--base-port", "0"), "error: the ports 0 to 5; expected 1 to 65535"),
         (
+            ("cluster:2", "--optimise", "entry", "--optimise", "grape"),
+            "error: --optimise grape: grape knows trees only; expected none of it in a hierarchy",
+        ),
+        (
             ("none.workload",),
             "error: none.workload: No such file or directory; expected a workload",
         ),

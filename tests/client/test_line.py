@@ -35,8 +35,8 @@ class Slow:
 
     redial_max_s = 5.0
 
-    def lost(self, now: float) -> None:
-        raise AssertionError(f"nothing was there to be lost at {now}")
+    def lost(self, now: float, *, answered: bool) -> None:
+        raise AssertionError(f"nothing was there to be lost at {now}: {answered}")
 
 
 @in_loop

@@ -12,6 +12,7 @@ import pytest
 from roost.broker.events import ClientRedirected, LinkAdded
 from roost.broker.names import Address
 from roost.client import SessionOver, connect
+from roost.client import connection as connections
 from roost.client import line as lines
 from roost.client.dialling import REDIAL_MAX_S
 from roost.runtime.server import BrokerServer
@@ -168,6 +169,29 @@ async def test_the_brokers_of_a_url_in_turn() -> None:
         async with connect(url_of(first, second), settle_s=0.1) as late:
             await late.publish({"n": 1_000})
             assert (await subscription.get())["n"] == 1_000
+
+
+@in_loop
+async def test_one_that_takes_connections_and_never_answers_comes_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A process that was stopped: the system takes connections in its name."""
+    monkeypatch.setattr(connections, "GREETING_S", 0.2)
+    came = 0
+
+    async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal came
+        came += 1
+        await reader.read(-1)
+        writer.close()
+
+    async with await asyncio.start_server(mute, "127.0.0.1", 0) as stopped, serving() as server:
+        port = stopped.sockets[0].getsockname()[1]
+        url = f"roost://127.0.0.1:{port},127.0.0.1:{server.port}"
+        async with connect(url, timeout_s=30) as client:
+            await client.publish({"n": 1})
+            await client.flush()
+        assert came == 1
 
 
 @in_loop

@@ -9,11 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import typer
+from roost.cli.main import COMMANDS, program
 
-from roost.cli.main import build_app
-
-APP: Any = typer.main.get_command(build_app())
+APP: Any = program(COMMANDS)
 
 
 def programs_of(line: str) -> Iterator[list[str]]:

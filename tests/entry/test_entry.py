@@ -137,6 +137,35 @@ def test_events_go_from_one_to_the_other_whoever_sits_where() -> None:
     run(scenario)
 
 
+def test_what_outlives_a_process_is_found_again() -> None:
+    """Each process would be sent to another broker, and find nothing there of what the one before left."""
+
+    async def scenario() -> None:
+        async with federation() as servers:
+            url = entry(servers["B0"])
+            for number in range(3):
+                async with (
+                    roost.connect(url) as client,
+                    client.outbox("orders") as outbox,
+                    client.subscribe("n present", durable="books") as books,
+                ):
+                    assert outbox.last == number
+                    await books.ready(everywhere=True)
+                    await outbox.publish(number + 1, {"n": number})
+                    await outbox.flush()
+                    event = await books.get()
+                    assert event["n"] == number
+                    await books.ack(event)
+            held = {
+                name: [session for session in server.shell.machine.sessions if "/" in session]
+                for name, server in servers.items()
+            }
+            assert sorted(held.pop("B0")) == ["durable/books", "outbox/orders"]
+            assert held == {"B1": [], "B2": []}
+
+    run(scenario)
+
+
 def test_a_broker_that_is_gone_is_not_handed_out_and_its_clients_go_elsewhere() -> None:
     async def scenario() -> None:
         async with federation() as servers, AsyncExitStack() as stack:

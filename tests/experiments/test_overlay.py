@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -14,7 +15,7 @@ from roost.errors import UserError
 from roost.experiments import find_experiment
 from roost.experiments.frame import Results, Scale
 from roost.experiments.overlay.cell import STEP, organises, read
-from roost.experiments.overlay.churn import leave_and_join, perturbed
+from roost.experiments.overlay.churn import ChurnTerms, leave_and_join, perturbed
 from roost.experiments.overlay.common import PRICE, curve, spread
 from roost.experiments.overlay.film import films
 from roost.experiments.overlay.optimum import all_parts, least_traffic, traffic_of_parts
@@ -80,33 +81,54 @@ def test_the_demand_is_that_of_the_tables() -> None:
     assert wanted == [str(subscription) for subscription in texts]
 
 
-def test_who_leaves_joins_again_and_the_overlay_stays_a_tree() -> None:
+@pytest.mark.parametrize("join", ["drawn", "referred"])
+@pytest.mark.parametrize("degree_max", [6, inf])
+def test_who_leaves_joins_again_and_the_overlay_stays_a_tree(join: str, degree_max: float) -> None:
+    terms = ChurnTerms("nodes", join=join, degree_max=degree_max)
     flows = flows_of(tree_of("scale-free", 60, 2), load().demand)
     for broker in range(60):
-        expected = left_and_joined(list(flows.links()), broker, Random(broker))
-        leave_and_join(flows, broker, Random(broker))
+        expected = left_and_joined(list(flows.links()), broker, terms, Random(broker))
+        leave_and_join(flows, broker, terms, Random(broker))
         assert sorted(flows.links()) == sorted((min(link), max(link)) for link in expected)
         assert len(flows.near[broker]) == 1
 
 
 def left_and_joined(
-    links: list[tuple[int, int]], broker: int, random: Random
+    links: list[tuple[int, int]], broker: int, terms: ChurnTerms, random: Random
 ) -> list[tuple[int, int]]:
-    """The obvious way: without its links, with those of its neighbours to the largest, and with a new one."""
-    degrees = Counter(end for link in links for end in link)
+    """The obvious way: without its links, with those of its neighbours to the heir, and with a new one."""
+    most = terms.degree_max
     near = sorted({end for link in links if broker in link for end in link} - {broker})
-    heir = max(near, key=lambda other: (degrees[other], -other))
-    kept = [link for link in links if broker not in link]
-    kept += [(heir, other) for other in near if other != heir]
-    host = random.choice([other for other in sorted(degrees) if other != broker])
+    without = [link for link in links if broker not in link]
+    trees = {heir: [*without, *((heir, n) for n in near if n != heir)] for heir in near}
+    # Of those that keep the limit the largest; else the smallest.
+    degrees = {heir: Counter(end for link in trees[heir] for end in link)[heir] for heir in near}
+    fit = {heir: degree for heir, degree in degrees.items() if degree <= most}
+    found = max(fit or degrees, key=lambda n: (degrees[n] if fit else -degrees[n], -n))
+    kept = trees[found]
+    ends = Counter(end for link in kept for end in link)
+    host = random.choice([other for other in sorted(ends) if ends[other] < most])
+    if terms.join == "referred":
+        beside = {host, *(end for link in kept if host in link for end in link)}
+        host = max((o for o in beside if ends[o] < most), key=lambda o: (ends[o], -o))
     return [*kept, (host, broker)]
+
+
+def test_churn_keeps_the_limit_that_there_is() -> None:
+    flows = flows_of(tree_of("scale-free", 60, 2), load().demand)
+    most = max(flows.degrees())
+    terms = ChurnTerms("nodes", share=0.1, join="referred", degree_max=most)
+    random = Random(3)
+    for _ in range(50):
+        perturbed(flows, load(), terms, random)
+        assert max(flows.degrees()) <= most
 
 
 @pytest.mark.parametrize("churn", ["nodes", "interests", "both"])
 def test_who_has_not_changed_counts_as_before(churn: str) -> None:
     flows = flows_of(tree_of("scale-free", 60, 2), load().demand)
     before = flows_of(tree_of("scale-free", 60, 2), load().demand)
-    other, changed = perturbed(flows, load(), churn, 0.05, Random(1))
+    other, changed = perturbed(flows, load(), ChurnTerms(churn, 0.05), Random(1))
     check_tree(flows.topology())
     assert (other.asked != load().asked) == (churn != "nodes")
     assert (before.topology() != flows.topology()) == (churn != "interests")

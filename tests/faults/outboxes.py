@@ -117,7 +117,7 @@ class Outbox:
         advertisement = Advertisement([EVERYTHING])
         process.handle(ev.AdvertiseRequested(MAIN, advertisement))
         if MAIN not in self.party.offers:
-            self.world.advertised(self.party, MAIN, advertisement)
+            self.world.oracle.advertised(self.party, MAIN, advertisement)
         if not self.lives or self.lives[-1] != publisher:
             if self.lives:
                 self.world.settling.void(process)

@@ -12,7 +12,7 @@ from roost.language import Filter, Interest, covers, parse_filter, parse_subscri
 from roost.matching.conjunct import Conjunct, conjunct_of, parts_cover, parts_of
 from tests.language.core_strategies import filters, pools, related_filters, related_interests
 
-often = settings(max_examples=max(300, settings().max_examples))
+often = settings(max_examples=max(120, settings().max_examples))
 
 
 def tables(text: str) -> Conjunct:

@@ -296,9 +296,7 @@ class OverlapMachine(RuleBasedStateMachine):
 
 
 TestOverlapMachine = OverlapMachine.TestCase
-TestOverlapMachine.settings = settings(
-    max_examples=max(100, settings().max_examples), stateful_step_count=30
-)
+TestOverlapMachine.settings = settings(max_examples=settings().max_examples, stateful_step_count=30)
 
 
 def random_interest(rng: random.Random) -> Interest:

@@ -13,7 +13,7 @@ from roost.matching.conjunct import parts_of
 from roost.matching.poset_candidates import Candidates
 from tests.language.core_strategies import interests, pools
 
-often = settings(max_examples=max(300, settings().max_examples))
+often = settings(max_examples=max(120, settings().max_examples))
 BIG = 2**53
 
 

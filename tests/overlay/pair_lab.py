@@ -14,7 +14,8 @@ from itertools import count
 from typing import Any
 
 from roost.overlay import twin_words as tw
-from roost.overlay.twin import Twin, TwinSettings
+from roost.overlay.twin import Twin
+from roost.overlay.twin_settings import TwinSettings
 from roost.overlay.twin_words import Membership, Position
 
 BEAT_S = 0.2

@@ -39,6 +39,7 @@ class Stand:
         self.told: list[tuple[str, OverlayNote]] = []
         self.decided: list[tuple[str, str, Mapping[str, Any]]] = []
         self.rewires: list[tuple[str, str]] = []
+        self.objections: dict[str, str] = {}  # of other modules, by middle
 
     def tell(self, neighbour: str, body: bytes, cause: str, *, behind: bool = False) -> None:  # noqa: ARG002
         self.told.append((neighbour, read_overlay_note(neighbour, body)))
@@ -53,6 +54,12 @@ class Stand:
         assert urgency == "rewiring"
         cause = self.decide(kind, subject, choice, **about)
         return cause if self.acting else None
+
+    def objection_to(self, urgency: str, kind: str, subjects: Sequence[str], choice: str) -> str:
+        assert (urgency, kind) == ("rewiring", "anchor")
+        assert choice not in self.neighbours
+        (middle,) = subjects
+        return self.objections.get(middle, "")
 
     def rewire(self, mover: str, anchor: str, cause: str) -> str:
         assert cause == "cause"
@@ -180,6 +187,16 @@ def test_an_anchor_gives_no_more_places_than_it_has() -> None:
     stand.neighbours = ("B1", "M3")
     module.neighbours_changed(61.0)
     assert asked(module, stand, "M4", 61.0) == ""
+
+
+def test_other_modules_of_the_anchor_have_a_say() -> None:
+    stand = Stand("B1", "B2")
+    module = organiser(stand)
+    stand.objections["B1"] = "B1 would become an edge-broker"
+    assert asked(module, stand, "M1", 1.0) == "B1 would become an edge-broker"
+    stand.objections.clear()
+    # The place was not kept for it.
+    assert asked(module, stand, "M2", 1.0) == ""
 
 
 def test_neighbours_know_each_others_degrees() -> None:

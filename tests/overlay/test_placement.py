@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from roost.errors import UserError
-from roost.overlay.placement import Candidate, hops_to_farthest, place
+from roost.overlay.placement import Candidate, heir_of, hops_to_farthest, place, referred
 from roost.overlay.topologies import balanced_tree
 
 MS = 1e-3
@@ -109,3 +109,20 @@ def test_brokers_that_join_one_after_the_other_form_an_even_tree() -> None:
     assert max(sum(b in link for link in links) for b in brokers) == 3
     # A tree of degree three and depth three has 1 + 3 + 6 + 12 = 22 brokers.
     assert min(hops_to_farthest(links, brokers).values()) == 3
+
+
+def test_a_newcomer_is_referred_to_the_largest_beside_its_contact_that_has_room() -> None:
+    beside = {"contact": 1, "hub": 7, "full": 8, "other": 7}
+    assert referred(beside, 8) == "hub"
+    assert referred(beside, 7) == "contact"
+    assert referred(beside) == "full"
+
+
+def test_the_heir_has_room_for_all_or_is_the_smallest() -> None:
+    near = {"A": 2, "B": 5, "C": 4, "D": 4}  # with the one that leaves, whose place another takes
+    assert heir_of(near) == "B"
+    assert heir_of(near, 7) == "B"
+    assert heir_of(near, 6) == "C"
+    assert heir_of(near, 5) == "A"
+    assert heir_of(near, 3) == "A"
+    assert heir_of({"A": 9}, 3) == "A"

@@ -118,4 +118,4 @@ class AsksAgain(Dispatcher):
     """Of one that delivers directly, and is out of sight: another is asked, though it may have delivered."""
 
     def lost(self, link: Link) -> None:
-        self._unasked.update(dict.fromkeys(self.holding.given_up(link.name)))
+        self.asking.add(self.holding.given_up(link.name))

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from roost.experiments.partition.cell import cell
+from roost.experiments.partition.index_cost import Measured
 from roost.experiments.partition.setup import dimensions_of, fluid, ranges
 from roost.language import Event, parse_subscription
 from roost.partition.attributes import choose_dimensions
-from roost.partition.capacity import set_sizes
+from roost.partition.capacity import power, proportional, set_sizes
 from roost.partition.dimensions import Dimension
 from roost.partition.fluid import divided, normalised_deviation, optimum
 from roost.partition.handover import first_table
@@ -148,3 +149,12 @@ def test_sparks_layout_and_ours() -> None:
     assert found["mpartition_searched"] < found["plan_searched"]
     # The plan keeps to its bound; mPartition's hot spots do not.
     assert found["plan_largest_set"] <= 1 / 4 < found["mpartition_largest_set"]
+
+
+def test_a_measured_cost_is_a_power_between_two_sizes_and_the_nearest_beyond() -> None:
+    measured = Measured(np.array([10.0, 1_000.0, 2_000.0]), np.array([1.0, 10.0, 10.0]))
+    found = measured.cost(np.array([0.0, 10.0, 100.0, 1_500.0, 5_000.0]))
+    assert found.tolist() == pytest.approx([1.0, 1.0, 10**0.5, 10.0, 10.0])
+    sizes = np.array([10.0, 30.0, 500.0])
+    for cost, exponent in ((power(1.5), 1.5), (proportional, 1.0)):
+        assert Measured(sizes, cost(sizes)).exponent == pytest.approx(exponent)

@@ -14,8 +14,10 @@ from pyspark.sql import SparkSession
 from roost.bench import pipeline
 from roost.bench.match import DisagreementError
 from roost.bench.pipeline import Bench, Sizes, Writing, Written
+from roost.bench.pipeline_sql import BOUNDS, FORMS, Found, duckdb_figures, write_wanted
 from roost.bench.report import run_name
 from roost.bench.timing import Say, silent
+from roost.bench.workloads import workload_of
 
 TINY = Sizes(subscriptions=300, publications=400, stock_subscriptions=500, stock_publications=200)
 FIGURES = {
@@ -24,7 +26,8 @@ FIGURES = {
     *(f"{plan}_{what}_s" for plan in pipeline.PLANS for what in ("prepare", "cold", "warm")),
     *("lists_cold_s", "lists_warm_s", "broadcast_warm_one_core_s"),
     *("stock_ready_s", "stock_worker_bytes", "stock_match_s", "stock_matches"),
-    "stock_publications_per_s",
+    *("stock_publications_per_s", "stock_sql_subscriptions"),
+    *(f"stock_{by}_{form}_s" for by in ("match", "spark_sql", "duckdb") for form in FORMS),
     *(f"lists_{n}x_publications_per_s" for n in pipeline.GROWTH),
 }
 
@@ -52,7 +55,26 @@ def test_the_result_is_as_programs_expect_it(
     table = pipeline.table(result)
     assert {len(row) for row in table.rows} == {len(table.columns)}
     assert table.key == run_name(result)
-    assert len(table.notes) == 5
+    assert len(table.notes) == 6
+
+
+def test_sql_by_hand_finds_what_filters_do(tmp_path: Path) -> None:
+    """In DuckDB, against matching one by one; and what finds something else is not measured."""
+    load = workload_of("stock", 7, 300, 100)
+    write_wanted(tmp_path, load)
+    pipeline._write(tmp_path / "stock", {"publication": None, **load.columns})
+    pairs = [
+        (publication, subscription)
+        for publication, event in enumerate(load.events())
+        for subscription, filter_ in enumerate(load.filters())
+        if filter_.matches(event)
+    ]
+    expected = Found(len(pairs), sum(31 * p + 17 * s for p, s in pairs))
+    figures = duckdb_figures(tmp_path, 1, expected)
+    assert set(figures) == {f"stock_duckdb_{form}_s" for form in FORMS}
+    assert set(BOUNDS) == {"high", "low", "volume"}
+    with pytest.raises(DisagreementError, match="DuckDB finds"):
+        duckdb_figures(tmp_path, 1, expected._replace(sum=0))
 
 
 def test_the_workloads_are_files(tmp_path: Path) -> None:

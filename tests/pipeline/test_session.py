@@ -150,6 +150,9 @@ def test_other_interpreters_get_pyspark_from_spark(monkeypatch: pytest.MonkeyPat
         "",
         "local[]",
         "local[x]",
+        "local-cluster",
+        "local-cluster[2,1]",
+        "local-cluster[0,1,1024]",
         "spark:/host",
         "http://host",
         "localhost:7077",
@@ -163,7 +166,17 @@ def test_what_is_no_master_is_refused(master: str) -> None:
         check_master(master)
 
 
-@pytest.mark.parametrize("master", ["local", "local[*]", "local[2]", "local[2,3]", "yarn"])
+@pytest.mark.parametrize(
+    "master",
+    [
+        "local",
+        "local[*]",
+        "local[2]",
+        "local[2,3]",
+        "local-cluster[2,1,1024]",
+        "yarn",
+    ],
+)
 def test_masters_that_need_nobody_to_answer(master: str) -> None:
     check_master(master)
 
@@ -191,6 +204,14 @@ def test_settings_are_those_of_a_machine_only_where_it_is_ours() -> None:
     assert "spark.driver.memory" not in settings_for(None)
     assert local_cores("local") == 1
     assert local_cores(local_master(5)) == 5
+
+
+def test_a_local_cluster_has_executors_that_fill_their_workers() -> None:
+    settings = settings_for("local-cluster[2,3,512]")
+    assert settings["spark.executor.cores"] == "3"
+    assert settings["spark.executor.memory"] == "512m"
+    assert settings["spark.sql.shuffle.partitions"] == "12"
+    assert not java_environment("local-cluster[2,3,512]")[WITHOUT_ZIP]
 
 
 @pytest.mark.parametrize("text", ["spark.a", "a=b", "=b", ""])

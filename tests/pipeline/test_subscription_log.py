@@ -77,7 +77,7 @@ def test_nothing_is_added_with_a_filter_that_is_none(tmp_path: Path) -> None:
         log.add([(2, "x = 2"), (3, "x =")])
     for bad in ([(-1, "x = 1")], [(True, "x = 1")], [(1.5, "x = 1")], [(2**63, "x = 1")], [(1,)]):
         with pytest.raises(UserError, match="expected"):
-            log.add(bad)  # type: ignore[arg-type]
+            log.add(bad)
     with pytest.raises(UserError, match="'a' is no id of a subscription"):
         log.remove(["a"])  # type: ignore[list-item]
     assert log.version() == 1

@@ -91,7 +91,9 @@ async def publish_plainly(client: Client, first: int) -> None:
     await client.flush()
 
 
-@pytest.mark.parametrize("how", ["advertise", "plain", "outbox"])
+@pytest.mark.parametrize(
+    "how", [pytest.param("advertise", marks=pytest.mark.long), "plain", "outbox"]
+)
 def test_publishers_that_begin_while_a_broker_is_dead(tmp_path: Path, how: str) -> None:
     """A durable subscription was ready and had received; all publishers left; its broker was killed."""
 

@@ -106,6 +106,9 @@ def test_live_brokers_change_from_cluster_to_tree_and_back_under_traffic(
         asyncio.run(published_while_it_changes(federation, ["tree", "cluster", "tree"]))
         ran = make_roost(capsys, monkeypatch)("routing", "cluster", "--state", state, "--json")
         assert set(ran.json["routing"].values()) == {"cluster"}
+        ran = make_roost(capsys, monkeypatch)("optimise", "grape", "on", "--state", state)
+        assert ran.code == 2
+        assert "grape knows trees only; expected none of it in a hierarchy" in ran.err
         with pytest.raises(AdminError, match="expected one of cluster, tree"):
             switch([federation.members[0].admin_url], "star")
     finally:
@@ -133,6 +136,9 @@ neighbours = {{ B0 = "10.0.0.1:7411", B2 = "" }}
             'super = "B0"\npeers = ["B2"]',
             "there are peers, and B0 is above; expected peers at the top only",
         ),
+        ("cluster", '[relocation]\nmode = "observing"', "[relocation] grape knows trees only"),
+        ("tree", '[overlay]\nmode = "acting"', "[overlay] overlay knows trees only"),
+        ("cluster", '[optimisers]\nmodules = { pop = "acting" }', "pop knows trees only"),
     ],
 )
 def test_ranks_that_make_no_hierarchy(tmp_path: Path, routing: str, ranks: str, wrong: str) -> None:

@@ -23,6 +23,7 @@ import pytest
 from roost.broker.messages import (
     DATA,
     PROTOCOL_VERSION,
+    SESSION_VERSION,
     Ack,
     Advertise,
     Attach,
@@ -113,7 +114,7 @@ async def test_another_version_of_the_wire(at: Live) -> None:
 @live()
 async def test_another_version_of_the_protocol(at: Live) -> None:
     peer = await at.peer()
-    with pytest.raises(RefusedError, match=f"protocol version 99; B0 speaks {PROTOCOL_VERSION}"):
+    with pytest.raises(RefusedError, match=f"protocol version 99; B0 speaks {SESSION_VERSION}"):
         await peer.attach("eve", login=login_of("eve"), version=99)
     logged(at, asked="connection", reason="protocol version 99", principal=None)
 

@@ -14,8 +14,11 @@ from roost.broker.commands import StoreKey
 from roost.overlay.twin_words import Membership, Position
 from roost.runtime import pair_file, pair_wire, witness
 from roost.runtime.backup import back_up, restore
+from roost.runtime.pair_wire import PairWireError
 from roost.runtime.replica import SHIPPED, STORE_NAME, Replica, snapshot
 from roost.runtime.store import Store
+from roost.runtime.store_file import StoreFile
+from roost.runtime.store_format import StoreError
 from roost.runtime.witness import MayI, Register, Witness
 
 MEMBER = Membership(3, "other", True)
@@ -71,7 +74,7 @@ def test_a_replica_has_what_the_store_has(tmp_path: Path, seed: int) -> None:
     replica = Replica(tmp_path / "two", fold_bytes=draws.choice([5_000, 50_000]))
     leader.write(draws, 60)
     for number, body in leader.shipped:
-        replica.keep(body, Position("run", number))
+        replica.keep([body], Position("run", number))
         replica.look_after()
     assert replica.position == Position("run", 60)
     # Another one comes later, and gets all at once; then both go on.
@@ -84,9 +87,11 @@ def test_a_replica_has_what_the_store_has(tmp_path: Path, seed: int) -> None:
     late.adopt(position, MEMBER)
     seen = len(leader.shipped)
     leader.write(draws, 30)
-    for number, body in leader.shipped[seen:]:
-        for each in (replica, late):
-            each.keep(body, Position("run", number))
+    for each in (replica, late):
+        rest = leader.shipped[seen:]
+        while rest:  # in groups, as they happen to come
+            some, rest = rest[: (many := draws.randint(1, 5))], rest[many:]
+            each.keep([body for _, body in some], Position("run", some[-1][0]))
             each.look_after()
     leader.store.close()
     replica.close()
@@ -117,12 +122,41 @@ def test_what_is_known_is_of_one_store(tmp_path: Path) -> None:
     anew.close()
 
 
+def test_nothing_is_kept_behind_what_could_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader would take it that all before it is there, too."""
+    leader = Leader(tmp_path / "one", fold_bytes=50_000)
+    for _ in range(5):  # each a commit of its own, at least
+        leader.write(random.Random(1), 2)
+    leader.store.close()
+    shipped = leader.shipped
+    replica = Replica(tmp_path / "two")
+    replica.keep([shipped[0][1]], Position("run", shipped[0][0]))
+
+    def is_full(*_: object) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StoreFile, "append", is_full)
+        with pytest.raises(OSError, match="no space left"):
+            replica.keep([shipped[1][1]], Position("run", shipped[1][0]))
+    with pytest.raises(StoreError, match="what came before could not be written"):
+        replica.keep([shipped[2][1]], Position("run", shipped[2][0]))
+    assert replica.position == Position("run", shipped[0][0])
+    # By the next connection all of it comes again.
+    replica.mend()
+    replica.keep([body for _, body in shipped[1:]], Position("run", 10))
+    replica.close()
+    assert records(tmp_path / "two") == records(tmp_path / "one")
+
+
 def test_a_snapshot_that_never_ends_leaves_the_store_as_it_was(tmp_path: Path) -> None:
     leader = Leader(tmp_path / "one", fold_bytes=50_000)
     leader.write(random.Random(1), 20)
     replica = Replica(tmp_path / "two")
     for number, body in leader.shipped:
-        replica.keep(body, Position("run", number))
+        replica.keep([body], Position("run", number))
     replica.note(MEMBER)
     replica.clear()
     replica.load(snapshot(leader.folder)[0][0])
@@ -149,7 +183,7 @@ def test_subscriptions_of_a_failed_broker_are_restored_on_a_replacement(tmp_path
     leader.store.close()
     replica = Replica(tmp_path / "two")
     for number, body in leader.shipped:
-        replica.keep(body, Position("run", number))
+        replica.keep([body], Position("run", number))
     replica.close()
     for file in (tmp_path / "one").iterdir():
         file.unlink()  # the broker and its disk are gone
@@ -181,13 +215,14 @@ def test_a_witness_answers_those_who_have_the_token(tmp_path: Path) -> None:
         port = await there.start("127.0.0.1", 0, "token", None)
         question = MayI("B0", "one", 2)
         try:
-            assert await witness.ask(("127.0.0.1", port), "another", None, question) is None
-            assert "another token" in refused[0]
+            with pytest.raises(PairWireError, match="another token"):
+                await witness.ask(("127.0.0.1", port), "another", None, question)
             assert await witness.ask(("127.0.0.1", port), "token", None, question) is True
             question = MayI("B0", "two", 2)
             assert await witness.ask(("127.0.0.1", port), "token", None, question) is False
         finally:
             there.stop()
+        assert "another token" in refused[0]
         assert await witness.ask(("127.0.0.1", port), "token", None, question) is None
         with pytest.raises(OSError, match="onnect"):
             await pair_wire.dial("127.0.0.1", port, "token", None, MayI)

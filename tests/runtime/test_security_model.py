@@ -35,6 +35,7 @@ from roost.broker.messages import (
     Attached,
     AttachRefused,
     Delivery,
+    Done,
     DrainEcho,
     EndSession,
     HandOver,
@@ -535,7 +536,9 @@ def test_nothing_leaks_to(who: str, tmp_path: Path) -> None:
     assert asyncio.run(leaks_of(ROLES[who], tmp_path)) == []
 
 
-@pytest.mark.parametrize("who", ["a narrow filter", "another neighbour"])
+@pytest.mark.parametrize(
+    "who", ["a narrow filter", pytest.param("another neighbour", marks=pytest.mark.long)]
+)
 def test_nothing_leaks_from_a_store_to(who: str, tmp_path: Path) -> None:
     assert asyncio.run(leaks_of(ROLES[who], tmp_path, store=True)) == []
 
@@ -558,7 +561,7 @@ def test_the_model_has_all_that_there_is() -> None:
     spoken |= {Subscribe, Advertise, Unsubscribe, Unadvertise, Publication, Migrate, EndSession}
     node = Broker(BrokerConfig(broker="B", incarnation="1")).node
     heard = {*node._link_messages, *node._session_messages}
-    assert heard - spoken == {Settle, HandOver, Paused, Probed, Arrived}
+    assert heard - spoken == {Settle, HandOver, Paused, Probed, Arrived, Done}
 
 
 @pytest.mark.parametrize(

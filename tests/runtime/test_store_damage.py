@@ -228,14 +228,14 @@ def test_a_value_of_another_type(tmp_path: Path) -> None:
     refused(path, "damaged: the checksum of row 1 of kv is wrong")
 
 
-@pytest.mark.parametrize("version", [0, 3, "x"])
+@pytest.mark.parametrize("version", [0, 4, "x"])
 def test_another_version(tmp_path: Path, version: object) -> None:
     path = folded(tmp_path)
     crc = zlib.crc32(f"version={version!r}".encode())
     change(path, "UPDATE meta SET value = ?, crc = ? WHERE name = 'version'", version, crc)
     refused(
         path,
-        f"a store of format {version}, and this Roost reads formats 1 to 2; start the Roost that",
+        f"a store of format {version}, and this Roost reads formats 1 to 3; start the Roost that",
     )
 
 

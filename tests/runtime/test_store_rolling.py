@@ -300,7 +300,7 @@ def test_no_way_back_unnoticed(start: Start, tmp_path: Path) -> None:
     start(0, "old", dialler=1).end()
     start(0, "new", dialler=1).end()
     with pytest.raises(
-        RuntimeError, match=r"roost\.db: a store of format 2, and this Roost reads format 1"
+        RuntimeError, match=r"roost\.db: a store of format 3, and this Roost reads format 1"
     ):
         start(0, "old", dialler=1)
     start(0, "new", dialler=1)

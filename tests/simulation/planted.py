@@ -31,6 +31,7 @@ from roost.broker.messages import (
     Ack,
     Answer,
     Delivery,
+    Done,
     DrainEcho,
     EndSession,
     HandOver,
@@ -519,7 +520,19 @@ def narrows_in_silence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Sessions, "permit", permit)
 
 
+@bug
+def takes_those_ahead_for_done(patch: pytest.MonkeyPatch) -> None:
+    """What is done with behind a gap counts for the gap as well."""
+    done = Sessions.done
+
+    def fill(self: Sessions, session: Session, message: Done) -> None:
+        done(self, session, Done(tuple((first - 1, last) for first, last in message.spans)))
+
+    patch.setattr(Sessions, "done", fill)
+
+
 AT_THE_EDGES = (
+    "takes_those_ahead_for_done",
     "takes_over_an_empty_session",
     "takes_over_without_its_numbers",
     "loses_events_in_a_full_store",

@@ -94,6 +94,14 @@ def test_peers_are_said_and_written() -> None:
             f"{CLUSTER}0.0 link peer B0 B1\n0.0 link peer B1 B0",
             "there is a link B1 - B0 already",
         ),
+        (
+            f"{CLUSTER}0.0 federation set optimiser pop",
+            "made:7: pop knows trees only; expected none of it in a hierarchy",
+        ),
+        (
+            f"{CLUSTER}0.0 federation optimiser grape",
+            "made:7: grape knows trees only; expected none of it in a hierarchy",
+        ),
     ],
 )
 def test_links_that_form_no_hierarchy(lines: str, wrong: str) -> None:

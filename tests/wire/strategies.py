@@ -14,6 +14,7 @@ from roost.broker.messages import (
     Attached,
     AttachRefused,
     Delivery,
+    Done,
     DrainEcho,
     Dropped,
     EndSession,
@@ -127,6 +128,7 @@ messages_by_kind: dict[type[Message], SearchStrategy[Message]] = {
     ),
     Probe: st.builds(Probe, numbers, subscription_ids),
     Arrived: st.builds(Arrived, names),
+    Done: st.builds(Done, st.lists(st.tuples(numbers, numbers), max_size=3).map(tuple)),
     Probed: st.builds(
         Probed, numbers, subscription_ids, st.lists(st.floats(), max_size=4).map(tuple)
     ),

@@ -13,6 +13,7 @@ from roost.broker.messages import (
     Attached,
     AttachRefused,
     Delivery,
+    Done,
     DrainEcho,
     Dropped,
     EndSession,
@@ -116,6 +117,7 @@ def one_of_each() -> list[Parcel]:
         Frame(CONTROL, 29, Probe(9, ("B6", "B5"))),
         Frame(CONTROL, 30, Probed(9, ("B6",), (0.5,))),
         Frame(CONTROL, 35, Arrived("B1/1")),
+        Frame(CONTROL, 37, Done(((3, 4), (7, 7)))),
         Frame(
             CONTROL, 36, Rewire("B1/l1/1", "open", ("B1", "B0", "B2"), "d1", False, ("b2:7411",))
         ),

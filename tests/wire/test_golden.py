@@ -14,6 +14,7 @@ from roost.broker.messages import (
     Frame,
     LinkHello,
     MarkerEcho,
+    Members,
     Parcel,
     Settled,
 )
@@ -80,6 +81,7 @@ GOLDEN = {
     "Probed": (
         "00 00 00 18 97 2b 00 ce 00 00 00 1e 00 09 91 a2 42 36 91 cb 3f e0 00 00 00 00 00 00"
     ),
+    "Done": "00 00 00 10 95 32 00 ce 00 00 00 25 00 92 92 03 04 92 07 07",
     "Arrived": "00 00 00 0e 95 30 00 ce 00 00 00 23 00 a4 42 31 2f 31",
     "Rewire": (
         "00 00 00 2d 9a 31 00 ce 00 00 00 24 00 a7 42 31 2f 6c 31 2f "
@@ -138,6 +140,10 @@ OPTIONAL: list[tuple[Parcel, str]] = [
     (
         Frame(CONTROL, 12, MarkerEcho("m1", "P1", (), True)),
         "00 00 00 11 98 17 00 ce 00 00 00 0c 00 a2 6d 31 a2 50 31 90 c3",
+    ),
+    (
+        Frame(CONTROL, 34, Members(True, ("B2",), (), "l1/1")),
+        "00 00 00 14 98 2f 00 ce 00 00 00 22 00 c3 91 a2 42 32 90 a4 6c 31 2f 31",
     ),
     (
         Frame(DATA, 27, DrainEcho("m1", "P1", True)),

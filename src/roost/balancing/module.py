@@ -231,7 +231,8 @@ class Balancing(Module):
     def objection_to(self, proposal: Proposal, now: float) -> str:
         """To what others want: nobody goes where its role would send it away, or where it is too much.
 
-        Nor does a link move that makes a broker an edge-broker, or that would make it none.
+        Nor does a link move that makes a broker an edge-broker, or that would make it none; nor one whose
+        move would leave a neighbour here as the first edge-broker, to which the subscribers here had to go.
         """
         there = proposal.choice
         if proposal.kind == "rewire":
@@ -239,6 +240,8 @@ class Balancing(Module):
             ends = [links[subject] for subject in proposal.subjects if subject in links]
             edge = next(iter(ends), there if there in self._peer.edges else "")
             return f"{edge} is an edge-broker, and has one link" if edge else ""
+        if proposal.kind == "anchor":
+            return self._peer.objection_to_edge(*proposal.subjects)
         known = self._head.brokers if self._role is Role.HEAD else self._edge.table
         entry = known.get(there, now)
         if entry is not None and entry.status is Status.NOT_AVAILABLE:

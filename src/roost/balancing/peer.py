@@ -24,7 +24,13 @@ Who is served where:
 A client that is elsewhere is *misplaced*, and is redirected: subscribers to an edge-broker drawn at random
 among those that are not overloaded (all, if all are), publishers to the head. A head without edge-brokers
 keeps its subscribers. So when a role changes, everybody is converted; and what control needs is no client,
-and stays. A client has a moment to say all that it is here for before it is judged.
+and stays. A client has a moment to say all that it is here for before it is judged. Who may not be moved just
+now, because it rests after another optimiser has moved it, is judged again.
+
+**Links that move** change roles, too. A head that is left with one link becomes an edge-broker, and if the
+one at the other end of it had none so far, all subscribers there would be sent to it, each one link farther
+away. No counter of events has foreseen that, and nothing that moves links can repay it, as links of
+edge-brokers stay. So that is objected to.
 """
 
 from __future__ import annotations
@@ -43,6 +49,8 @@ if TYPE_CHECKING:
 
 # From its first word on, a client has so long to say the others.
 JUDGED_AFTER_S = 1.0
+# Whoever could not be sent away then is judged again, after twice as long each time.
+JUDGED_AGAIN_UP_TO_S = 60.0
 # Whoever has not heard from a neighbour asks again, after twice as long each time.
 ASK_FROM_S, ASK_UP_TO_S = 0.5, 30.0
 # Neighbours that are known are told again.
@@ -88,6 +96,7 @@ class Peer:
         self.is_closed = False  # the same of this broker
         self._ask_s = ASK_FROM_S
         self._judging = False
+        self._judge_s = JUDGED_AFTER_S
         self.role = Role.NONE
         self.cluster = ""  # the name of its head
 
@@ -162,6 +171,7 @@ class Peer:
         """A client has said what it is here for, or the role has changed."""
         if not self._judging:
             self._judging = True
+            self._judge_s = JUDGED_AFTER_S
             self._around.set_timer(JUDGE, JUDGED_AFTER_S)
 
     def timer(self, name: str) -> bool:
@@ -184,29 +194,49 @@ class Peer:
     def misplaced(self) -> list[str]:
         """The clients here that belong elsewhere, and would go."""
         around = self._around
-        if self.role is Role.HEAD and any(edge not in self._closed for edge in self.edges):
-            found = [client for client, subscriptions in around.clients().items() if subscriptions]
-        elif self.role is Role.EDGE and (publishers := around.publishers()):
+        if self.role is Role.HEAD and self._open_edges:
+            return self._subscribers()
+        if self.role is Role.EDGE and (publishers := around.publishers()):
             clients = around.clients()
             found = [client for client in publishers if not clients.get(client)]
-        else:
-            return []
+            return [client for client in found if around.is_movable(client)]
+        return []
+
+    @property
+    def _open_edges(self) -> list[str]:
+        return [edge for edge in self.edges if edge not in self._closed]
+
+    def _subscribers(self) -> list[str]:
+        """Of those here: who would go to an edge-broker, if there is one."""
+        around = self._around
+        found = [client for client, subscriptions in around.clients().items() if subscriptions]
         return [client for client in found if around.is_movable(client)]
+
+    def objection_to_edge(self, neighbour: str) -> str:
+        """What speaks against a link of this neighbour that is to move here.
+
+        If it has one other left, the one to here, it becomes an edge-broker of this cluster.
+        """
+        if self._degrees.get(neighbour) != 2 or self._open_edges or not self._subscribers():
+            return ""
+        here = self._around.broker
+        return f"{neighbour} would become the edge-broker for the subscribers of {here}"
 
     def place_for(self, client: str) -> str:
         """The broker at which a misplaced client is to be."""
         if self.role is Role.EDGE:
             return self.cluster
-        return self._choose([edge for edge in self.edges if edge not in self._closed], client)
+        return self._choose(self._open_edges, client)
 
     def judge(self) -> None:
         """Have everybody who is misplaced go where they belong."""
-        around = self._around
+        around, stays = self._around, False
         for client in self.misplaced():
             there = self.place_for(client)
             address = around.address_of(there)
             if address is None:
-                continue  # it has not said yet where it is
+                stays = True  # it has not said yet where it is
+                continue
             cause = around.propose(
                 "role",
                 "redirect",
@@ -218,3 +248,8 @@ class Peer:
             )
             if cause is not None:
                 around.redirect(client, address, cause)
+            else:
+                stays = True
+        if stays and around.acting:
+            self._judge_s = min(2 * self._judge_s, JUDGED_AGAIN_UP_TO_S)
+            around.set_timer(JUDGE, self._judge_s)

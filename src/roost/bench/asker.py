@@ -71,4 +71,4 @@ class Asker(Dispatcher):
         for _ in range(self.settings.window - len(self.holding)):
             self._asked += 1
             publication = Publication("asker", self._asked, next(self._events))
-            self._unasked[self.holding.hold(publication, None, self.now)] = None
+            self.asking.add((self.holding.hold(publication, None, self.now),))

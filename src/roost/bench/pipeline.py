@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from roost.bench import pipeline_sql
 from roost.bench.fresh import resident_bytes
 from roost.bench.machine import commit, machine
 from roost.bench.match import DisagreementError
@@ -95,6 +96,8 @@ def write_workloads(folder: Path, sizes: Sizes, seed: int, *, grow: bool) -> Non
         _write(folder / f"{name}-filters", {"subscription": None, "filter": filters})
         if name == "stock":
             _write(folder / "stock", {"publication": None, **load.columns})
+            few = max(1, subscriptions // pipeline_sql.SHARE)
+            pipeline_sql.write_wanted(folder, workload_of(name, seed, few, publications))
     (folder / "sizes.json").write_text(json.dumps(asdict(sizes)))
 
 
@@ -188,7 +191,7 @@ class Bench:
         """What is asked for: warm matches only, all plans, or everything."""
         if what == "warm":
             return self.warm()
-        figures = self.plans() | self.stock()
+        figures = self.plans() | self.stock() | self.by_hand()
         return figures | self.growth() if what == "everything" else figures
 
     def plans(self) -> dict[str, float]:
@@ -241,6 +244,13 @@ class Bench:
         assert row is not None
         figures["stock_matches"] = float(row[0] or 0)
         return figures
+
+    def by_hand(self) -> dict[str, float]:
+        """The stock workload beside SQL that knows what its subscriptions look like."""
+        self._say("match beside SQL in Spark")
+        figures, found = pipeline_sql.spark_figures(self._spark, self._folder)
+        self._say("SQL in DuckDB")
+        return figures | pipeline_sql.duckdb_figures(self._folder, self._cores, found)
 
     def growth(self) -> dict[str, float]:
         """Broadcast with fewer and more publications, as lists to nowhere."""
@@ -385,6 +395,7 @@ def _notes(
         f" {config['stock_publications']:,} quotes then find {figures['stock_matches']:,.0f}"
         f" matches, as lists, in {_seconds(figures['stock_match_s'])} s."
     )
+    yield pipeline_sql.note(figures)
     if "broadcast_warm_one_core_s" in figures:
         yield (
             f"On one core broadcast takes {_seconds(figures['broadcast_warm_one_core_s'])} s warm,"

@@ -3,17 +3,22 @@
 The traffic is made up, in the shape that a federation leaves behind: publications of many publishers, each
 seen by a few brokers and delivered to a client at the last of them. It is written as segments, so that Spark
 reads it as it reads what brokers have recorded. *Cold* is the first time that a profile is computed in a
-session, *warm* the best of the next two. What comes out is collected, as it is when it is kept.
+session, *warm* the best of the next three. What comes out is collected, as it is when it is kept. Beside the
+clock stands what Spark's JVM and this process had of the processors: on a machine that has other things to
+do, that says more.
 
-`traffic` and `loads` are of other tables, which have a row a link or broker and second: a thousandth.
+`traffic`, `loads` and `sample` are of other tables, which here have a thousandth of the rows. Beside
+the profiles stands `compare`, of two halves of the run. And a run that grows by an hour a time, of `HOURS`,
+says whether the last costs more to take in than the first.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,16 +33,30 @@ from roost.traces.run import part_path
 from roost.traces.schemas import SCHEMAS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from roost.pipeline.profiles import Profile
 
-RUN = "bench"
+RUN, GROWING = "bench", "growing"
+TABLES = ("deliveries", "links", "loads")
+MADE = (*TABLES, "events")
 BROKERS, PUBLISHERS, HOPS = 63, 200, 4
 ROWS_A_FILE = 1_000_000
 # Of rows of deliveries, a row of links and loads.
 SPARSER = 1_000
-ROUNDS = 2
+ROUNDS = 3
+# Publications a second of all publishers.
+RATE = 10_000
+COMPARE = "compare"
+HOURS = 24
+
+
+class Measured(NamedTuple):
+    """What it took, in seconds: the first time, and the best of those behind it."""
+
+    cold: float
+    warm: float
+    processor: float
 
 
 def run(
@@ -54,14 +73,17 @@ def run(
             for rows in sizes:
                 say(f"writing {rows:,} rows")
                 lake = Path(folder) / str(rows)
-                for table in ("deliveries", "links", "loads"):
+                for table in MADE:
                     write_table(lake, table, rows, seed)
                 for name, profile in PROFILES.items():
                     say(f"{name}, {rows:,} rows")
-                    cold, warm, there = measured(spark, lake, profile)
-                    figures[f"{name}_{rows}_cold_s"] = cold
-                    figures[f"{name}_{rows}_warm_s"] = warm
-                    figures[f"{name}_{rows}_rows_per_s"] = there / warm
+                    there = rows_of(lake, profile.table)
+                    _note(figures, f"{name}_{rows}", profiled(spark, lake, profile), there)
+                say(f"{COMPARE}, {rows:,} rows")
+                _note(figures, f"{COMPARE}_{rows}", compared(spark, lake, rows), rows)
+            say(f"{HOURS} hours, one at a time")
+            hours = growing(spark, Path(folder) / GROWING, min(sizes), seed)
+            figures |= {f"hour_{number}_processor_s": hours[number - 1] for number in (2, HOURS)}
     return {
         "bench": "profile",
         "config": {
@@ -74,7 +96,7 @@ def run(
             "machine": machine(),
         },
         "results": figures,
-        "ratios": ratios(figures, list(PROFILES), sizes),
+        "ratios": ratios(figures, [*PROFILES, COMPARE], sizes),
     }
 
 
@@ -83,28 +105,92 @@ def ratios(
 ) -> dict[str, float]:
     """How much longer the most rows take than the fewest, beside how many more they are."""
     low, high = min(sizes), max(sizes)
+    found = {"hours_time": figures[f"hour_{HOURS}_processor_s"] / figures["hour_2_processor_s"]}
     if low == high:
-        return {}
-    found = {"rows": high / low}
+        return found
+    found["rows"] = high / low
     for name in names:
         found[f"{name}_time"] = figures[f"{name}_{high}_warm_s"] / figures[f"{name}_{low}_warm_s"]
     return found
 
 
-def measured(spark: SparkSession, lake: Path, profile: Profile) -> tuple[float, float, int]:
-    """Seconds cold and warm, and how many rows it took in."""
+def _note(figures: dict[str, float], name: str, took: Measured, rows: int) -> None:
+    figures[f"{name}_cold_s"] = took.cold
+    figures[f"{name}_warm_s"] = took.warm
+    figures[f"{name}_processor_s"] = took.processor
+    figures[f"{name}_rows_per_s"] = rows / took.warm
+
+
+def rows_of(lake: Path, table: str) -> int:
+    """How many there are."""
     from roost.pipeline.lake import Lake  # noqa: PLC0415
 
-    there = Lake(lake)
-    rows = sum(table.rows for table in there.tables(RUN) if table.table == profile.table)
+    return sum(each.rows for each in Lake(lake).tables(RUN) if each.table == table)
 
-    def work() -> DataFrame:
-        frame = there.read(spark, profile.table, RUN, needs=profile.needs).drop("run")
-        profile.of(frame).toArrow()
-        return frame
 
+def measured(spark: SparkSession, work: Callable[[], object]) -> Measured:
+    """How long it takes again and again."""
     cold = elapsed_s(work)
-    return cold, min(elapsed_s(work) for _ in range(ROUNDS)), rows
+    walls, processors = [], []
+    for _ in range(ROUNDS):
+        before = processor_s(spark)
+        walls.append(elapsed_s(work))
+        processors.append(processor_s(spark) - before)
+    return Measured(cold, min(walls), min(processors))
+
+
+def processor_s(spark: SparkSession) -> float:
+    """What the processors have done for Spark's JVM, which runs on this machine, and for this process."""
+    assert spark._jvm is not None
+    jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
+    fields = Path(f"/proc/{jvm}/stat").read_text().rpartition(")")[2].split()
+    ticks = int(fields[11]) + int(fields[12])  # of the user and of the system, as `man proc` counts
+    times = os.times()
+    return ticks / os.sysconf("SC_CLK_TCK") + times.user + times.system
+
+
+def profiled(spark: SparkSession, lake: Path, profile: Profile) -> Measured:
+    """A profile of all rows."""
+    from roost.pipeline.lake import Lake  # noqa: PLC0415
+
+    def work() -> None:
+        frame = Lake(lake).read(spark, profile.table, RUN, needs=profile.needs)
+        profile.of(frame.drop("run")).toArrow()
+
+    return measured(spark, work)
+
+
+def compared(spark: SparkSession, lake: Path, rows: int) -> Measured:
+    """One half of the run beside the other."""
+    from roost.pipeline.comparison import Window, compare  # noqa: PLC0415
+    from roost.pipeline.lake import Lake  # noqa: PLC0415
+
+    end = rows / HOPS / RATE + 1.0
+    halves = [Window("before", -1.0, end / 2), Window("after", end / 2, end)]
+
+    def work() -> None:
+        visits, counts, samples = (Lake(lake).read(spark, table, RUN) for table in TABLES)
+        compare(visits, counts, samples, halves).toArrow()
+
+    return measured(spark, work)
+
+
+def growing(
+    spark: SparkSession, lake: Path, rows: int, seed: int, hours: int = HOURS
+) -> list[float]:
+    """What each hour costs the processors to be taken in, if a run of so many rows comes hour by hour."""
+    from roost.pipeline.lake import Lake  # noqa: PLC0415
+    from roost.pipeline.profiles import delivery_vectors, keep  # noqa: PLC0415
+
+    profile, hour = delivery_vectors(), max(HOPS, rows // hours)
+    costs = []
+    for number in range(hours):
+        made = deliveries(number * hour, hour, np.random.default_rng([seed, number]))
+        _write_segment(lake, "deliveries", number + 1, made)
+        before = processor_s(spark)
+        keep(spark, Lake(lake), profile, RUN)
+        costs.append(processor_s(spark) - before)
+    return costs
 
 
 # --- traffic that was made up -----------------------------------------------------------------------
@@ -112,13 +198,17 @@ def measured(spark: SparkSession, lake: Path, profile: Profile) -> tuple[float, 
 
 def write_table(lake: Path, table: str, rows: int, seed: int) -> None:
     """A table of a run with so many rows, or a thousandth of them, as segments."""
-    make = {"deliveries": deliveries, "links": links, "loads": loads}[table]
+    make = {"deliveries": deliveries, "links": links, "loads": loads, "events": events}[table]
     count = rows if table == "deliveries" else max(1_000, rows // SPARSER)
     for number, first in enumerate(range(0, count, ROWS_A_FILE), 1):
         made = make(first, min(ROWS_A_FILE, count - first), np.random.default_rng([seed, first]))
-        path = part_path(lake, table, RUN, f"B0-{number:06}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(made, path, compression="zstd")
+        _write_segment(lake, table, number, made)
+
+
+def _write_segment(lake: Path, table: str, number: int, made: pa.Table) -> None:
+    path = part_path(lake, table, RUN, f"B0-{number:06}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(made, path, compression="zstd")
 
 
 def deliveries(first: int, rows: int, draws: np.random.Generator) -> pa.Table:
@@ -136,7 +226,7 @@ def deliveries(first: int, rows: int, draws: np.random.Generator) -> pa.Table:
     onward = pa.array([[], *([f"B{n}"] for n in range(BROKERS))], pa.list_(pa.string()))
     source = pa.array([*(f"B{n}" for n in range(BROKERS)), *(f"P{n}" for n in range(PUBLISHERS))])
     columns = {
-        "time": publication * 1e-4 + age,
+        "time": publication / RATE + age,
         "publisher": pa.array([f"P{n}" for n in range(PUBLISHERS)]).take(pa.array(publisher)),
         "sequence": publication // PUBLISHERS + 1,
         "broker": names.take(pa.array(broker)),
@@ -194,6 +284,21 @@ def loads(first: int, rows: int, draws: np.random.Generator) -> pa.Table:
     return pa.Table.from_pydict(told, schema=SCHEMAS["loads"])
 
 
+def events(first: int, rows: int, draws: np.random.Generator) -> pa.Table:
+    """Publications with what is in them."""
+    row = np.arange(first, first + rows)
+    prices = draws.integers(1, 1_000, rows).tolist()
+    columns = {
+        "time": row / RATE,
+        "broker": [f"B{n % BROKERS}" for n in row],
+        "publisher": [f"P{n % PUBLISHERS}" for n in row],
+        "sequence": row // PUBLISHERS + 1,
+        "event": [f'{{"class":"STOCK","price":{price}}}' for price in prices],
+        "bytes": np.full(rows, 200),
+    }
+    return pa.Table.from_pydict(columns, schema=SCHEMAS["events"])
+
+
 # --- for people -------------------------------------------------------------------------------------
 
 
@@ -207,17 +312,24 @@ def table(result: Result) -> Table:
             f"{size:,}",
             f"{figures[f'{name}_{size}_cold_s']:.2f}",
             f"{figures[f'{name}_{size}_warm_s']:.2f}",
+            f"{figures[f'{name}_{size}_processor_s']:.2f}",
             f"{figures[f'{name}_{size}_rows_per_s']:,.0f}",
         ]
         for size in config["rows"]
         for name in names
     ]
     notes = [
-        "The tables of `traffic` and `loads` have a thousandth of the rows: what they take is"
-        " Spark's own."
+        "The tables of `traffic`, `loads` and `sample` have a thousandth of the rows: what they take"
+        " is Spark's own."
     ]
-    if (found := result["ratios"]) and "rows" in found:
-        slowest = max((n for n in found if n != "rows"), key=lambda n: found[n])
+    found = result["ratios"]
+    notes.append(
+        f"Hour {HOURS} of a run takes the processors {found['hours_time']:.2f} times what hour 2 does (the"
+        " first one finds code that is not compiled yet)."
+    )
+    if "rows" in found:
+        timed = [name for name in found if name not in ("rows", "hours_time")]
+        slowest = max(timed, key=lambda name: found[name])
         notes.append(
             f"{found['rows']:g} times the rows take {found[slowest]:.1f} times as long at most"
             f" ({slowest.removesuffix('_time')})."
@@ -225,7 +337,7 @@ def table(result: Result) -> Table:
     return Table(
         run_name(result),
         f"Profiles of recorded traffic on Spark, {config['cores']} cores",
-        ["profile", "rows", "cold, s", "warm, s", "rows a second, warm"],
+        ["profile", "rows", "cold, s", "warm, s", "processor, s", "rows a second, warm"],
         rows,
         notes,
     )

@@ -11,11 +11,15 @@ from random import Random
 from typing import Any
 
 from roost.bench.timing import BUDGET_S, rate
+from roost.broker.config import BrokerConfig
 from roost.broker.hops import Entry, Session
+from roost.broker.messages import Publication
+from roost.broker.work import Work
 from roost.experiments.partition.setup import MESSAGES, dimensions_of, points, subscription_texts
 from roost.language import Event, Value, parse_subscription
 from roost.partition import notes
 from roost.partition.batch import Batch
+from roost.partition.bundles import Bundles, Parting
 from roost.partition.candidates import Candidates
 from roost.partition.dimensions import footprint_of
 from roost.partition.handover import first_table
@@ -29,6 +33,7 @@ ME = "D0"
 SUBSCRIBERS = 10
 # So many events come at once.
 BULK = 100
+SOMETHING = Publication("p", 1, Event({f"d{d}": 0.5 for d in range(4)}))
 US = 1e6
 
 
@@ -42,7 +47,10 @@ class Steps:
         self.candidates.adopt(table)
         self.wards = Wards()
         self.entries: dict[str, Entry] = {}
-        self.roster = Roster(self.entries)
+        self.roster, self.work = Roster(self.entries), Work(durable=False)
+        self.sessions = [Session(f"s{n}", f"s{n}", None) for n in range(SUBSCRIBERS)]
+        config = BrokerConfig(broker=ME, incarnation="")
+        self.bundles = Bundles(self.roster, self.work, config, lambda *_: None)
         self._fill(regions_of(table, "M0"), subscriptions, seed)
         found = points(seed, MESSAGES).tolist()
         events: list[dict[str, Value]] = [
@@ -60,10 +68,11 @@ class Steps:
         self.found = [self.matched(batch) for batch in self.batches]
 
     def _fill(self, regions: tuple[Region, ...], subscriptions: int, seed: int) -> None:
-        sessions = [Session(f"s{n}", f"s{n}", None) for n in range(SUBSCRIBERS)]
+        for number, session in enumerate(self.sessions):
+            session.connection, session.open = number, True
         added = []
         for number, text in enumerate(subscription_texts(seed, subscriptions)):
-            session = sessions[number % SUBSCRIBERS]
+            session = self.sessions[number % SUBSCRIBERS]
             interest, id_ = parse_subscription(text), f"{session.name}/{number:05}"
             entry = self.entries[id_] = Entry(id_, number, interest, session)
             slot = self.roster.add(entry, number + 1)
@@ -89,8 +98,18 @@ class Steps:
         return self.wards.objection_to(asks) or self.wards.covered(asks, events)
 
     def sort(self, found: Found) -> object:
-        answer, event = Answer(found, self.number), Event({})
-        return [self.roster.receivers(answer, place, event) for place in range(BULK)]
+        answer = Answer(found, self.number)
+        return self.roster.groups([(answer, place) for place in range(BULK)])
+
+    def deliver(self, found: Found) -> object:
+        """To clients that acknowledge all at once."""
+        answer = Answer(found, self.number)
+        self.work.begin(0.0)
+        self.bundles.let_go([Parting(SOMETHING, answer, place) for place in range(BULK)])
+        for session in self.sessions:
+            lane = session.channel.data
+            lane.acknowledged(lane.sent)
+        return self.work.commit()
 
 
 def steps_us(
@@ -109,6 +128,7 @@ def steps_us(
         "matcher: writing answers": (notes.encode, s.found),
         "dispatcher: reading answers": (notes.decode, [notes.encode(f) for f in s.found]),
         "dispatcher: sorting by client": (s.sort, s.found),
+        "dispatcher: sorting, and writing deliveries": (s.deliver, s.found),
     }
     return {
         f"step_us/{name}": US / (rate(step, items, budget_s=budget_s) * BULK)

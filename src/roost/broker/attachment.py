@@ -23,17 +23,20 @@ from roost.broker.errors import RemoteProtocolError
 from roost.broker.messages import (
     ASKS_BACK,
     DATA,
+    SAYS_DONE,
     Ack,
     Advertise,
     Attach,
     Attached,
     AttachRefused,
     Delivery,
+    Done,
     EndSession,
     Frame,
     HandOver,
     Message,
     Parcel,
+    Span,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -308,8 +311,10 @@ class Attachment:
         if self.state == "attached" and self.connection is not None and self._unreported():
             self._client.command(Send(self.connection, self.channel.ack(self.done_with)))
 
-    def handled(self, number: int) -> None:
-        """The application is done with all deliveries up to this one."""
+    def handled(self, number: int, beyond: tuple[Span, ...] = ()) -> None:
+        """The application is done with all deliveries up to this one, and with these."""
+        if beyond and self.speaks >= SAYS_DONE:
+            self.send(Done(beyond))
         while self.outstanding and self.outstanding[0] <= number:
             self.outstanding.popleft()
         if not self.acks_timed or self._unreported() >= self._client.config.ack_every:

@@ -14,11 +14,14 @@ saying how far they have received, and goes on with what is missing. Three rules
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
+from roost.broker.commands import StoreKey
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.journal import Journal
+from roost.broker.kept import Kept
 from roost.broker.messages import CONTROL, DATA, Ack, Frame, Message, Priority
 from roost.broker.runs import Run
 
@@ -28,6 +31,7 @@ class Lane:
 
     __slots__ = (
         "__weakref__",
+        "_kept",
         "_outbox",
         "_runs",
         "acked",
@@ -47,6 +51,7 @@ class Lane:
         self.priority: Priority = priority
         self.key = (*key, priority)
         self.journal = journal
+        self._kept = None if journal is None else Kept(journal, self.key)
         self.sent = 0  # the last number given
         self.acked = 0  # the last number that has arrived there
         self._outbox: deque[Any] = deque()  # frames, and runs of them that nobody has looked into:
@@ -74,32 +79,83 @@ class Lane:
         """How many messages are in the outbox."""
         return self.sent - self.acked - self.spilled
 
+    @property
+    def single(self) -> Iterator[Frame]:
+        """The messages of the outbox that are in no run: all but publications and deliveries are."""
+        return (each for each in self._outbox if type(each) is Frame)
+
+    def behind(self, number: int, count: int) -> Iterator[Frame | Run]:
+        """So many messages of the outbox behind a number, as frames and runs."""
+        if not self._runs:
+            begin = number - self.acked
+            yield from islice(self._outbox, begin, begin + count)
+            return
+        last = number + count
+        for each in self._outbox:
+            if type(each) is not Run:
+                if number < each.sequence <= last:
+                    yield each
+            elif each.last > number and each.first <= last:
+                part = each.part(number + 1, last)
+                yield part if len(part) > 1 else part.frames()[0]
+
     def push(self, message: Message, hops: int) -> Frame:
         """Number a message and keep it until it has arrived."""
+        is_full = self.memory_max and (self.spilled or self.waiting >= self.memory_max)
         self.sent = number = self.sent + 1
         frame = Frame(self.priority, number, message, hops)
-        if self.memory_max and (self.spilled or len(self.outbox) >= self.memory_max):
+        if is_full:
             self.spilled += 1
         else:
             self._outbox.append(frame)
-        if self.journal is not None:
-            self.journal.put("out", *self.key, number, value=(message, hops))
-            self.journal.put("sent", *self.key, value=number)
+        if self._kept is not None:
+            self._kept.put(number, message, hops)
         return frame
 
-    def push_run(self, run: Run) -> None:
-        """Keep messages that have been numbered, and sent, until they have arrived."""
-        assert run.first == self.sent + 1 and not self.spilled
+    def push_run(self, run: Run) -> Run | None:
+        """Keep messages that have been numbered until they have arrived; those that are in memory, too."""
+        assert run.first == self.sent + 1
+        if self._kept is not None:
+            self._kept.put_run(run)
+        part: Run | None = run
+        if self.memory_max:
+            room = 0 if self.spilled else max(0, self.memory_max - self.waiting)
+            if room < len(run):
+                self.spilled += len(run) - room
+                part = run.part(run.first, run.first + room - 1) if room else None
         self.sent = run.last
-        self._outbox.append(run)
-        self._runs += 1
+        if part is not None:
+            self._outbox.append(part)
+            self._runs += 1
+        return part
 
     def replace(self, place: int, message: Message) -> None:
         """Say something else instead of a message that waits, at this place of the outbox."""
         frame = self.outbox[place]
         self.outbox[place] = Frame(frame.priority, frame.sequence, message, frame.hops)
-        if self.journal is not None:
-            self.journal.put("out", *self.key, frame.sequence, value=(message, frame.hops))
+        if self._kept is not None:
+            self._kept.replace(frame.sequence, message, frame.hops)
+
+    def winnow(self, arrived: int, kept: type[Message], void: Message) -> None:
+        """Of what waits keep one kind of message only; all runs are of that kind.
+
+        Others at the end, which can't have arrived, are taken back. (A link that begins anew again and again
+        would heap them up.) Before that, or where some is in the store only, numbers have to stay: something
+        void is said in their place.
+        """
+        outbox, last = self._outbox, self.sent
+        while outbox and not self.spilled and self.sent > max(arrived, self.acked):
+            if type(outbox[-1]) is Run or type(outbox[-1].message) is kept:
+                break
+            outbox.pop()
+            self.sent -= 1
+        if self._kept is not None and self.sent < last:
+            self._kept.take_back(self.sent + 1, last)
+        for place, each in enumerate(outbox):
+            if type(each) is Frame and type(each.message) is not kept and each.message != void:
+                outbox[place] = Frame(each.priority, each.sequence, void, each.hops)
+                if self._kept is not None:
+                    self._kept.replace(each.sequence, void, each.hops)
 
     def push_ahead(self, messages: Sequence[tuple[Message, int]]) -> None:
         """Put messages in front of those that wait, none of which has been sent."""
@@ -117,19 +173,22 @@ class Lane:
             if sequence < expected:
                 return False
             raise RemoteProtocolError(f"message {sequence} came where {expected} was expected")
-        self.received = sequence
-        if self.journal is not None:
-            self.journal.put("received", *self.key, value=sequence)
+        self.accept_to(sequence)
         return True
+
+    def accept_to(self, sequence: int) -> None:
+        """All messages up to this number, and no other, have come."""
+        self.received = sequence
+        if self._kept is not None:
+            self._kept.received(sequence)
 
     def acknowledged(self, sequence: int) -> None:
         """Everything up to this number has arrived there."""
         if sequence > self.sent - self.spilled:
             last = self.sent - self.spilled
             raise RemoteProtocolError(f"{sequence} is acknowledged, but {last} was the last")
-        if self.journal is not None:
-            for number in range(self.acked + 1, sequence + 1):
-                self.journal.delete("out", *self.key, number)
+        if self._kept is not None:
+            self._kept.arrived(self.acked, sequence)
         if sequence == self.sent:  # then nothing is spilled
             self._outbox.clear()
             self._runs = 0
@@ -154,34 +213,63 @@ class Lane:
 
     def forget(self) -> None:
         """Remove every trace of it from the store."""
-        if self.journal is not None:
-            for number in range(self.acked + 1, self.sent + 1):
-                self.journal.delete("out", *self.key, number)
-            self.journal.delete("sent", *self.key)
-            self.journal.delete("received", *self.key)
+        if self._kept is not None:
+            self._kept.forget(self.acked, self.sent)
 
-    def restore(self, sent: int, received: int, outbox: Mapping[int, tuple[Message, int]]) -> None:
-        """Back to what the store says."""
+    def restore(
+        self,
+        sent: int,
+        received: int,
+        outbox: Mapping[int, tuple[Message, int]],
+        runs: Sequence[Run] = (),
+        acked: int = 0,
+    ) -> None:
+        """Back to what the store says (see `kept`)."""
+        assert self._kept is not None
         self.sent = sent
         self.received = self.reported = received
-        self.acked = sent - len(outbox)
-        kept = min(len(outbox), self.memory_max or len(outbox))
-        self.spilled = len(outbox) - kept
-        for number in range(self.acked + 1, self.acked + kept + 1):
-            self.outbox.append(Frame(self.priority, number, *outbox[number]))
+        lowest = min([*outbox, *(run.first for run in runs)], default=sent + 1)
+        self.acked = max(lowest - 1, acked)
+        self.spilled = sent - self.acked
+        self._kept.restore(runs, outbox, notes_acked=acked > 0)
+        count = min(self.spilled, self.memory_max or self.spilled)
+        by_first = {run.first: run for run in runs}
+        keys = self.to_fetch(count)
+        self.refill(
+            keys, [(by_first if k[0] == "run" else outbox)[int(k[-1])] for k in keys], count
+        )
 
-    def refill(self, messages: Sequence[tuple[Message, int]]) -> None:
-        """These are the next of what was in the store only."""
-        for message, hops in messages:
-            number = self.sent - self.spilled + 1
-            self.outbox.append(Frame(self.priority, number, message, hops))
-            self.spilled -= 1
+    def to_fetch(self, count: int) -> list[StoreKey]:
+        """The keys of the records that have the next so many of the messages that are in the store only."""
+        assert self._kept is not None
+        first = self.sent - self.spilled + 1
+        return self._kept.keys(first, first + count - 1)
+
+    def refill(self, keys: Sequence[StoreKey], records: Sequence[Any], count: int) -> None:
+        """These records have the next so many of what was in the store only."""
+        first = self.sent - self.spilled + 1
+        last, reached = first + count - 1, first - 1
+        for key, record in zip(keys, records, strict=True):
+            if type(record) is Run:
+                part = record.part(first, last)
+                self._outbox.append(part)
+                self._runs += 1
+                reached = part.last
+                continue
+            number = int(key[-1])
+            frame = Frame(self.priority, number, *record)
+            if number <= reached:
+                self.outbox[number - self.acked - 1] = frame  # it stands in that run, too
+            else:
+                self._outbox.append(frame)
+                reached = number
+        self.spilled -= count
 
     def begin_again(self, received: int = 0) -> None:
         """The other end goes on behind this number, whatever came before; it gets what it has not had."""
         self.received = self.reported = received
-        if self.journal is not None:
-            self.journal.put("received", *self.key, value=received)
+        if self._kept is not None:
+            self._kept.received(received)
 
 
 class Marks(NamedTuple):

@@ -286,7 +286,7 @@ class Client:
         self._questions.ask(request.id)
 
     def _handled(self, event: ev.Handled) -> None:
-        self.home.handled(event.number)
+        self.home.handled(event.number, event.beyond)
 
     # --- sessions -----------------------------------------------------------------------------------
 
@@ -518,7 +518,8 @@ class Client:
                 self.numbering.refused(message.request)
             self.command(Tell("refused", message.request, message.reason))
         elif isinstance(message, Dropped):
-            self.command(Tell("dropped", str(message.count)))
+            if message.count:  # else the last process was done with it
+                self.command(Tell("dropped", str(message.count)))
         elif isinstance(message, Settled):
             if message.id != RESUME_ID:
                 self._questions.answered(attachment, message.id, message.missing)

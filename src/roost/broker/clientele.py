@@ -12,12 +12,14 @@ from typing import Any
 
 from roost.broker.accepting import is_next
 from roost.broker.commands import StoreKey
+from roost.broker.handles import Handles
 from roost.broker.hops import Entry, Hop, Session
 from roost.broker.messages import (
     DATA,
     GOODBYE,
     Advertise,
     Arrived,
+    Done,
     EndSession,
     HandOver,
     Message,
@@ -34,7 +36,6 @@ from roost.broker.messages import (
     Unsubscribe,
 )
 from roost.broker.node import Listeners, Node
-from roost.broker.router import Handles
 from roost.language import Event, Subscription
 from roost.matching import Index
 
@@ -73,6 +74,7 @@ class Clientele:
             Advertise: self._nods,
             Unadvertise: self._nods,
             Settle: self._settles,
+            Done: self._node.hosted.done,
             EndSession: self._ends,
             HandOver: self._ends,
             Migrate: self._stays,

@@ -76,11 +76,12 @@ class Persist(_Plain, frozen=True):
 
 
 class Fetch(_Plain, frozen=True):
-    """Read messages that are in the store only: `Fetched`. Their keys are ("out", *key, number)."""
+    """Read messages of a lane that are in the store only: `Fetched`, with the records that have them."""
 
-    key: StoreKey
+    key: StoreKey  # of the lane
     first: int
     count: int
+    records: Sequence[StoreKey]
 
 
 class PauseReading(_Plain, frozen=True):

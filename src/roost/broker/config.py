@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from roost.broker.messages import PROTOCOL_VERSION
+from roost.broker.messages import PROTOCOL_VERSION, SESSION_VERSION
 from roost.settings import Count, Positive, Seconds, SomeSeconds, why
 
 # At the bound of a store: refuse new events, or drop what is for clients that are away.
@@ -167,12 +167,17 @@ class BrokerConfig(BrokerSettings, frozen=True, kw_only=True):
     # more, it comes in parts.
     delivery_ids_bytes_max: int = 60_000
 
+    @property
+    def session_version(self) -> int:
+        """The latest version of what clients say that it understands."""
+        return SESSION_VERSION if self.version == PROTOCOL_VERSION else self.version
+
 
 class ClientConfig(Struct, frozen=True, kw_only=True):
     """What a client has to know before it starts."""
 
     # The version of the protocol that it greets with, before it learns that its broker's is older.
-    version: int = PROTOCOL_VERSION
+    version: int = SESSION_VERSION
 
     client: str  # its name: the publisher of its events
     session: str  # nobody else's; sessions to come are numbered behind it

@@ -32,12 +32,13 @@ from roost.broker.exchange import Exchange
 from roost.broker.federation import Federation
 from roost.broker.hops import Entry, Hop, Link, Session
 from roost.broker.machine import Happening
-from roost.broker.membership import Membership
+from roost.broker.membership import MEMBERS, Membership
 from roost.broker.messages import (
     ASKS_BACK,
     Advertise,
     Answer,
     Arrived,
+    Done,
     DrainEcho,
     EndSession,
     HandOver,
@@ -62,7 +63,8 @@ from roost.broker.messages import (
 )
 from roost.broker.migrating import Migrating
 from roost.broker.module import Module, ModuleState
-from roost.broker.modules import Modules, Premises
+from roost.broker.module_host import Premises
+from roost.broker.modules import Modules
 from roost.broker.names import Address
 from roost.broker.node import Listeners, Node
 from roost.broker.requests import Requests
@@ -116,7 +118,7 @@ class Broker:
             grace_s=config.absence_grace_s,
         )
         self.membership = Membership(
-            config.broker,
+            node.identity,
             links,
             tell=tell,
             close=self._close,
@@ -153,6 +155,7 @@ class Broker:
             interests=self.router,
             place=lambda client: self.modules.place(client, work.now),
             arriving=self.modules.arriving,
+            over=self.draining.ended,
             left=self.modules.left,
         )
         self.exchange = Exchange(
@@ -314,6 +317,8 @@ class Broker:
     def _note(self, link: Link, note: Note) -> None:
         if note.module == ROUTER:
             self.router.noted(link, note.body, note.cause)
+        elif note.module == MEMBERS:
+            self.membership.trail(link, note.body)
         else:
             self.modules.told(link, note, self._work.now)
 
@@ -349,6 +354,7 @@ class Broker:
             Settle: requests.settles,
             EndSession: requests.ends,
             HandOver: requests.hands_over,
+            Done: self.node.hosted.done,
             Migrate: self._stays if migrating is None else migrating.begin,
             Paused: self._stays if migrating is None else migrating.paused,
             Arrived: lambda session, _: self.modules.arrived(session.client),

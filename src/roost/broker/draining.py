@@ -11,11 +11,15 @@ then every event that was on the way to the beginning has come as well.
 **Ahead of data.** Who only subscribes, or moves as a subscriber, need not wait for the longest queue
 anywhere. Its requests are control, and so is a marker behind them: where it has passed, they are in effect.
 To hand a session over, only what is on the way back has to be waited for, and the echo still comes behind
-that. What goes ahead is also shared: while one such marker is under way from here, requests for the next
-gather, and that one is for all of them. So twenty subscribers that leave together cost two markers each way,
-not twenty. (The way to the old session stays until it ends. To withdraw it with the echo would spare the old
+that. (The way to the old session stays until it ends. To withdraw it with the echo would spare the old
 broker some events, and break what the client relies on: that up to its end the old session gets all that the
 new one gets, so what comes there later is no earlier. Links that heal bring what nobody asked for.)
+
+**Shared.** While a marker is under way from here, requests for the next gather, and that one is for all of
+them: those that go ahead of data with those of all sessions, the others with those of the same session. So
+twenty subscribers that leave together cost two markers each way, not twenty, and one who asks a thousand
+times no more than one that asks twice. What a session has asked for is forgotten with it: a neighbour that
+never answers must not make the markers of those who have left pile up.
 
     begin                 -> waiting for all neighbours
     marker                -> waiting for the others       | nobody else: echo
@@ -51,6 +55,7 @@ from roost.broker.messages import ASKS_BACK, DrainEcho, Marker, MarkerEcho, Mess
 # settled.
 HAND_OVER = "hand over"
 SETTLE = "settle"
+PURPOSES = (HAND_OVER, SETTLE)
 # So many of those who are away are named.
 MISSING_MAX = 20
 
@@ -64,6 +69,11 @@ def read_marker_id(id_: str) -> tuple[str, str, str]:
     """The purpose, its argument and the session. (A life is a broker and its incarnation.)"""
     *_, purpose, argument, session = ("", "", "", *id_.split("/", 5))
     return purpose, argument, session
+
+
+def group_of(purpose: str, session: str, *, ahead: bool) -> str:
+    """Which requests share a marker."""
+    return purpose if ahead else f"{purpose}/{session}"
 
 
 class Request(Struct, frozen=True):
@@ -108,10 +118,8 @@ class Draining:
         self._drained = drained
         self._journal = journal
         self._drains: dict[str, Drain] = {}
-        # Of those that go ahead: who waits for the one that is under way from here, and for the next.
-        self._shared: dict[
-            str, tuple[str, list[Request]]
-        ] = {}  # purpose -> the marker's id, and for whom
+        # By group: the id of the marker that is under way from here, and who waits for it; who for the next.
+        self._shared: dict[str, tuple[str, list[Request]]] = {}
         self._gathering: dict[str, list[Request]] = {}
         self._holds = False  # while a link is moved
 
@@ -122,26 +130,44 @@ class Draining:
         self, purpose: str, argument: str, session: str, cause: str, *, ahead: bool = False
     ) -> None:
         """Have a marker pass everywhere, for a session here."""
-        if not ahead:
-            id_ = self._new_id(purpose, argument, session)
-            self._spread(Drain(id_, cause, "", *self._neighbours(id_)))
-            return
-        self._gathering.setdefault(purpose, []).append(Request(argument, session))
-        if purpose not in self._shared:
-            self._begin_shared(purpose, cause)
+        group = group_of(purpose, session, ahead=ahead)
+        self._gathering.setdefault(group, []).append(Request(argument, session))
+        if group in self._shared:
+            self._keep_requests(group)
         else:
-            self._keep_requests(purpose)
+            self._begin_shared(group, purpose, cause, ahead=ahead)
 
-    def _begin_shared(self, purpose: str, cause: str) -> None:
+    def _begin_shared(self, group: str, purpose: str, cause: str, *, ahead: bool) -> None:
         """For all that have gathered."""
-        asked = self._gathering.pop(purpose)
-        id_ = self._new_id(
-            purpose, asked[0].argument, asked[0].session
-        )  # it goes by the first of them
-        self._shared[purpose] = (id_, asked)
-        self._keep_requests(purpose)
+        asked = self._gathering.pop(group)
+        # It goes by the first of them.
+        id_ = self._new_id(purpose, asked[0].argument, asked[0].session)
+        self._shared[group] = (id_, asked)
+        self._keep_requests(group)
         waiting, missing = self._neighbours(id_)
-        self._spread(Drain(id_, cause, "", waiting, missing, ahead=True))
+        self._spread(Drain(id_, cause, "", waiting, missing, ahead=ahead))
+
+    def ended(self, session: str) -> None:
+        """A session is over, and waits for nothing any more."""
+        for purpose in PURPOSES:
+            alone = group_of(purpose, session, ahead=False)
+            id_, _ = self._shared.pop(alone, ("", []))
+            if id_ in self._drains:
+                self._forget(self._drains[id_])
+            if id_:
+                self._gathering.pop(alone, None)
+                self._keep_requests(alone)
+            together = group_of(purpose, session, ahead=True)
+            id_, asked = self._shared.get(together, ("", []))
+            gathering = self._gathering.get(together, [])
+            if any(request.session == session for request in (*asked, *gathering)):
+                self._shared[together] = (id_, [r for r in asked if r.session != session])
+                gathering = [r for r in gathering if r.session != session]
+                if gathering:
+                    self._gathering[together] = gathering
+                else:
+                    self._gathering.pop(together, None)
+                self._keep_requests(together)
 
     def _new_id(self, purpose: str, argument: str, session: str) -> str:
         self._begun += 1
@@ -149,20 +175,20 @@ class Draining:
             self._journal.put("drains", value=self._begun)
         return marker_id(self._identity.memory, self._begun, purpose, argument, session)
 
-    def _keep_requests(self, purpose: str) -> None:
+    def _keep_requests(self, group: str) -> None:
         if self._journal is None:
             return
-        id_, asked = self._shared.get(purpose, ("", []))
-        next_ = self._gathering.get(purpose, [])
-        if not asked and not next_:
-            self._journal.delete("shared", purpose)
+        id_, asked = self._shared.get(group, ("", []))
+        next_ = self._gathering.get(group, [])
+        if not id_ and not next_:
+            self._journal.delete("shared", group)
             return
         record = (
             id_,
             [[r.argument, r.session] for r in asked],
             [[r.argument, r.session] for r in next_],
         )
-        self._journal.put("shared", purpose, value=record)
+        self._journal.put("shared", group, value=record)
 
     def hold(self) -> None:
         """A link is about to be moved: what is under way proves nothing, and nothing new is begun."""
@@ -231,14 +257,14 @@ class Draining:
         records: Mapping[StoreKey, tuple[str, str, tuple[str, ...]]],
         shared: Mapping[StoreKey, tuple[str, list[list[str]], list[list[str]]]],
     ) -> None:
-        """Records of an earlier version end before `missing`, `ahead` or `again`."""
+        """Records of an earlier version end before `missing`, `ahead` or `again`, and not all were shared."""
         self._begun = begun
         for (id_,), record in records.items():
             self._drains[str(id_)] = Drain(str(id_), *record)
-        for (purpose,), (marker, asked, next_) in shared.items():
-            self._shared[str(purpose)] = (marker, [Request(*each) for each in asked])
+        for (group,), (marker, asked, next_) in shared.items():
+            self._shared[str(group)] = (marker, [Request(*each) for each in asked])
             if next_:
-                self._gathering[str(purpose)] = [Request(*each) for each in next_]
+                self._gathering[str(group)] = [Request(*each) for each in next_]
 
     def _spread(self, drain: Drain) -> None:
         if self._holds:
@@ -276,21 +302,19 @@ class Draining:
 
     def _is_drained(self, drain: Drain) -> None:
         purpose, argument, session = read_marker_id(drain.id)
-        id_, asked = self._shared.get(purpose, ("", []))
-        if id_ != drain.id:
-            if drain.again:
-                self.begin(purpose, argument, session, drain.cause)
-            else:
-                self._drained(purpose, argument, session, drain.missing)
-            return
-        del self._shared[purpose]
+        group = group_of(purpose, session, ahead=drain.ahead)
+        id_, asked = self._shared.get(group, ("", []))
+        if id_ == drain.id:
+            del self._shared[group]
+        else:  # one of an earlier version, which nobody shares
+            asked = [Request(argument, session)]
         if drain.again:
-            self._gathering[purpose] = [*asked, *self._gathering.get(purpose, ())]
+            self._gathering[group] = [*asked, *self._gathering.get(group, ())]
             asked = []
-        if purpose in self._gathering:
-            self._begin_shared(purpose, drain.cause)
+        if self._gathering.get(group) and group not in self._shared:
+            self._begin_shared(group, purpose, drain.cause, ahead=drain.ahead)
         else:
-            self._keep_requests(purpose)
+            self._keep_requests(group)
         for request in asked:
             self._drained(purpose, request.argument, request.session, drain.missing)
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from roost.broker.messages import Message, Parcel
+from roost.broker.commands import Fetch
+from roost.broker.messages import Parcel, Span
 from roost.broker.names import Address, Rank
 from roost.broker.permissions import Permission
 from roost.language import Advertisement, Event, Subscription
@@ -107,6 +108,9 @@ class LinkAdded(Struct, frozen=True, gc=False):
     dial: bool
     address: Address = Address("")  # where to, unless the driver knows
     rank: Rank = ""  # what it is to us, where brokers have ranks
+    # Two federations become one, at run time: nothing is promised between them, and nothing kept for the
+    # neighbour, before it has greeted.
+    joins: bool = False
 
 
 class LinkRemoved(Struct, frozen=True, gc=False):
@@ -153,11 +157,10 @@ class Persisted(Struct, frozen=True, gc=False):
 
 
 class Fetched(Struct, frozen=True, gc=False):
-    """What `Fetch` asked for: messages and their hops, in order; None for what is not there any more."""
+    """What was asked for: the values of those records, in order; None for what is not there any more."""
 
-    key: tuple[str | int, ...]
-    first: int
-    messages: Sequence[tuple[Message, int] | None]
+    fetch: Fetch
+    records: Sequence[Any]
 
 
 class StoreFilled(Struct, frozen=True, gc=False):
@@ -265,9 +268,13 @@ class SettleRequested(Struct, frozen=True, gc=False):
 
 
 class Handled(Struct, frozen=True, gc=False):
-    """The application is done with all deliveries up to this number (of `Hand`), and needs them no more."""
+    """The application is done with all deliveries up to this number (of `Hand`), and needs them no more.
+
+    And with those in the spans, which are beyond that, and have not been said before.
+    """
 
     number: int
+    beyond: tuple[Span, ...] = ()
 
 
 class PauseRequested(Struct, frozen=True, gc=False):

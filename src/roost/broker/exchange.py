@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from roost.broker.commands import Deliver, Send
+from roost.broker.commands import Deliver, Send, SendRun
 from roost.broker.config import BrokerConfig
 from roost.broker.detour import Detour
 from roost.broker.flow import Flow
@@ -19,6 +19,7 @@ from roost.broker.messages import DATA, Delivery, Dropped, Frame, Publication
 from roost.broker.modules import Modules
 from roost.broker.pausing import Pausing
 from roost.broker.router import Flooding
+from roost.broker.runs import Run
 from roost.broker.sessions import Sessions
 from roost.broker.work import Work
 
@@ -118,17 +119,37 @@ class Exchange:
         """Whether events take the ways that the table says."""
         return self.detour is None and not self._router.greedy
 
-    def room_for(self, peer: Link | Session, count: int) -> bool:
-        """Whether so many more go out to a peer at once, and nobody has to wait or be told for that.
+    def room_for(self, peer: Link | Session, count: int, size: int) -> bool:
+        """Whether so many more, of that many bytes, go to a peer, and nobody has to wait or be told for that.
 
         To a client no more than half of its bound: whoever reads more slowly than chunks come is served as
-        slowly as without them, and is not at its bound at once.
+        slowly as without them, and is not at its bound at once. What spills has no such bound.
         """
-        lane = peer.channel.data
-        if not peer.open or peer.dropped or lane.memory_max:
+        if peer.dropped:
             return False
+        lane = peer.channel.data
         after = lane.sent + count - lane.acked
-        return after < self._link_bound if peer.is_link else after <= self._session_bound // 2
+        if isinstance(peer, Link):
+            return peer.open and after < self._link_bound
+        if lane.memory_max:
+            quotas = self._sessions.quotas
+            return not self._is_behind(peer) or not quotas.needs_a_look(peer, size)
+        return peer.open and after <= self._session_bound // 2
+
+    def _is_behind(self, session: Session) -> bool:
+        lane = session.channel.data
+        return not session.open or lane.sent - lane.acked >= self._session_bound
+
+    def send(self, peer: Link | Session, run: Run) -> None:
+        """There is room for these, which are numbered: they go out, or are kept until they can."""
+        lane = peer.channel.data
+        if lane.memory_max and isinstance(peer, Session) and self._is_behind(peer):
+            self._sessions.quotas.keeps(peer, len(run.data), len(run))
+        part = lane.push_run(run)
+        if part is not None and peer.open:
+            self._work.commands.append(SendRun(peer.connection, part))  # type: ignore[arg-type]
+        if lane.spilled:
+            self._flow.spilled(peer)
 
     def are_new(self, published: Sequence[tuple[str, int, int]]) -> bool:
         """Whether none of a run of events has been here before: publisher, first and last number of each."""

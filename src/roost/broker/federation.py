@@ -53,8 +53,13 @@ class Federation:
         for link in links.values():
             self._absence.away(link, self._work.now)
 
-    def added(self, link: Link) -> None:
+    def added(self, link: Link, *, joins: bool) -> None:
         self._absence.away(link, self._work.now)
+        if joins:
+            # What is on its way from the other side must not go back there, past what waits for a third link;
+            # and who was on which side, nobody here may know.
+            link.unmet = True
+            self._absence.refuse(link)
         self._router.introduce(link, f"link {self._identity.name} - {link.name}")
         self._modules.neighbours_changed(self._work.now)
 

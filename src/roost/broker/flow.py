@@ -18,12 +18,12 @@ it, both start from nothing when it is back, and it is told what there is then.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import islice
 
-from roost.broker.commands import Fetch, Send, SetTimer
+from roost.broker.commands import Fetch, Send, SendRun, SetTimer
 from roost.broker.events import Fetched
 from roost.broker.hops import Link, Session
-from roost.broker.messages import DATA, Delivery, Message, Publication, priority_of
+from roost.broker.messages import DATA, Delivery, Frame, Message, Publication, priority_of
+from roost.broker.runs import Run
 from roost.broker.work import Work
 
 AT_A_TIME = 512
@@ -94,8 +94,8 @@ class Flow:
         peer.open = False
         peer.congested = False
         peer.fetching = False
-        if isinstance(peer, Session):
-            # All of it may have to be sent again.
+        if isinstance(peer, Session) and not peer.channel.data.memory_max:
+            # All of it may have to be sent again. (What spills has no bound of bytes.)
             peer.held_bytes = sum(
                 size_in_memory(frame.message.publication)
                 for frame in peer.channel.data.outbox
@@ -121,7 +121,11 @@ class Flow:
             return  # there is no telling yet what it lacks, or it is not to have it yet
         lane = peer.channel.data
         first = max(peer.released, lane.acked)
-        for frame in islice(lane.outbox, first - lane.acked, first - lane.acked + AT_A_TIME):
+        for frame in lane.behind(first, AT_A_TIME):
+            if type(frame) is Run:
+                self._work.command(SendRun(peer.connection, frame))
+                continue
+            assert isinstance(frame, Frame)
             self._work.command(Send(peer.connection, frame))
             if isinstance(peer, Session) and type(frame.message) is Delivery:
                 size = size_in_memory(frame.message.publication)
@@ -152,25 +156,25 @@ class Flow:
     def refill(self, peer: Link | Session) -> None:
         """Ask for what is in the store only, when half of what may be in memory has gone."""
         lane = peer.channel.data
-        room = lane.memory_max - len(lane.outbox)
+        room = lane.memory_max - lane.waiting
         if lane.spilled and not peer.fetching and room * 2 >= lane.memory_max:
             peer.fetching = True
-            first = lane.sent - lane.spilled + 1
-            self._work.command(Fetch(lane.key, first, min(room, lane.spilled)))
+            first, count = lane.sent - lane.spilled + 1, min(room, lane.spilled)
+            self._work.command(Fetch(lane.key, first, count, lane.to_fetch(count)))
 
     def fetched(self, event: Fetched) -> None:
-        kind, name, _ = event.key
+        fetch, records = event.fetch, event.records
+        kind, name, _ = fetch.key
         peer = self._peer(str(kind), str(name))
         if peer is None or not peer.fetching:
             return  # whoever asked is not there any more
         lane = peer.channel.data
-        if event.first != lane.sent - lane.spilled + 1:
+        if fetch.first != lane.sent - lane.spilled + 1:
             return  # asked for by an earlier connection; the answer to the last question is still to come
         peer.fetching = False
-        messages = [message for message in event.messages if message is not None]
-        if len(messages) == len(event.messages):
-            lane.refill(messages)
+        if all(record is not None for record in records):
+            lane.refill(fetch.records, records, fetch.count)
             if isinstance(peer, Session):
-                self._refilled(peer, len(messages))
+                self._refilled(peer, fetch.count)
             self.go_on(peer)
             self.refill(peer)

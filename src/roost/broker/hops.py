@@ -44,6 +44,16 @@ class Entry:
         self.demands = demands_of(interest) if isinstance(interest, Advertisement) else None
 
 
+class Trail:
+    """Of these, who are gone, events may still come from a neighbour (see `trails`)."""
+
+    __slots__ = ("gone", "over")
+
+    def __init__(self, gone: frozenset[str]) -> None:
+        self.gone = gone
+        self.over = False
+
+
 class Hop:
     """A side that subscriptions and advertisements come from."""
 
@@ -137,6 +147,8 @@ class Link(Peer):
         "standby",
         "subscriptions_told",
         "told_path",
+        "trails",
+        "unmet",
         "wants_path",
         "withheld",
     )
@@ -169,6 +181,9 @@ class Link(Peer):
         self.blocks: dict[int, None] = {}  # connections that are read no further until it has room
         self.joined = False  # it has said who is behind it:
         self.behind: dict[str, None] = {}
+        self.trails: dict[str, list[Trail]] = {}  # that are to come from it, by name
+        # It joins two federations, and has not greeted yet: it is told nothing, and nothing is kept for it.
+        self.unmet = False
         self.greeted_at = 0.0  # when the link came up, the last time
         # Of `rewiring`: it is not in use yet, or no longer; ...
         self.standby = False
@@ -299,6 +314,12 @@ class Session(Peer):
                 self._journal.delete("dropped", self.name)
             if self.published is not None:
                 self._journal.delete("published", self.name)
+
+    @property
+    def is_blank(self) -> bool:
+        """Nothing was asked for in it, and nothing waits."""
+        data = self.channel.data
+        return not self.subscriptions and not self.advertisements and data.acked == data.sent
 
     @property
     def kept_bytes(self) -> float:

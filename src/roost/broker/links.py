@@ -33,7 +33,7 @@ from roost.broker.errors import RemoteProtocolError
 from roost.broker.flow import Flow
 from roost.broker.hops import Link
 from roost.broker.identity import Identity
-from roost.broker.membership import CIRCLE
+from roost.broker.membership import CIRCLE, STILL_COME
 from roost.broker.messages import (
     ASKS_BACK,
     PROTOCOL_VERSION_MIN,
@@ -71,8 +71,8 @@ class Neighbourhood(Protocol):
     def objection_to(self, link: Link) -> str:
         """To that neighbour's being here now; "" if there is none."""
 
-    def added(self, link: Link) -> None:
-        """A neighbour from now on."""
+    def added(self, link: Link, *, joins: bool) -> None:
+        """A neighbour from now on; or once it has greeted, if two federations become one."""
 
     def removed(self, link: Link, cause: str) -> None:
         """A neighbour no longer: forget what was told, both ways."""
@@ -154,11 +154,11 @@ class Links:
         link = self.new(event.broker, event.dial)
         link.address, link.rank = event.address, event.rank
         link.keep()
-        self.introduce(link)
+        self.introduce(link, joins=event.joins)
 
-    def introduce(self, link: Link) -> None:
+    def introduce(self, link: Link, *, joins: bool = False) -> None:
         """A new link, which has all that makes it one: tell the neighbour what there is, and dial."""
-        self._neighbourhood.added(link)
+        self._neighbourhood.added(link, joins=joins)
         self.dial(link)
 
     def new(self, name: str, dials: bool) -> Link:
@@ -232,7 +232,7 @@ class Links:
             link.speaks = self._config.version
             self._work.command(Report("info", "link down", link.name, reason))
             self._neighbourhood.lost(link)
-        if CIRCLE in reason:  # whichever end has found that
+        if CIRCLE in reason or STILL_COME in reason:  # whichever end has found that
             self._neighbourhood.refused(link)
         if reason == OVER and link.closing:
             self._neighbourhood.turned_away(link)
@@ -358,7 +358,10 @@ class Links:
             raise RemoteProtocolError(objection)
         objection = self._neighbourhood.objection_to(link)
         if objection:
-            self.close(link, objection)
+            if STILL_COME in objection:
+                self._not_yet(link)
+            else:
+                self.close(link, objection)
             raise RemoteProtocolError(objection)
         if hello.life and hello.life in link.past_lives:
             # Another has come in its place, and it is still there.
@@ -378,6 +381,21 @@ class Links:
             if objection:
                 raise RemoteProtocolError(objection)
         return link
+
+    def _not_yet(self, link: Link) -> None:
+        """It has to wait, and is dialled again before long.
+
+        What was kept for one that has never been here, since the link was made, may be what must not go this
+        way; and if there is no room for more, nobody is held up by it.
+        """
+        self._neighbourhood.refused(link)
+        if not link.peer_incarnation and not link.unmet:
+            link.unmet = True
+            self._neighbourhood.clear(link, "it has to wait")
+            memory_max = link.channel.data.memory_max
+            link.channel.begin_data()
+            link.channel.data.memory_max = memory_max
+            self._pausing.unblock(link)
 
     def _is_stale(self, link: Link, hello: LinkHello) -> bool:
         """Whether one of us remembers less than the other has heard of it, and says what that costs."""
@@ -434,6 +452,7 @@ class Links:
         config = self._config
         cause = f"link {self._identity.name} - {link.name} begins"
         self._neighbourhood.clear(link, cause)
+        link.unmet = False
         link.number_base = link.number
         link.channel.begin_control()
         data = link.channel.data
@@ -446,9 +465,8 @@ class Links:
             link.channel.data.memory_max = data.memory_max
         else:
             data.begin_again(max(hello.data_acked, had))
-            for place, frame in enumerate(data.outbox):
-                if type(frame.message) is not Publication:
-                    data.replace(place, VOID)  # it speaks of what was told before
+            # All but events speaks of what was told before.
+            data.winnow(hello.data_received, Publication, VOID)
         link.before = Marks()
         link.begin_tables(config.covering, config.advertisement_covering)
         link.peer_incarnation = hello.incarnation

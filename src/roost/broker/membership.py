@@ -11,17 +11,32 @@ links: neighbours tell each other, at a greeting all of them, and from then on w
 
 Who is away is still there: a link that is lost is expected back. Only one that is taken out takes those
 behind it along.
+
+**Trails.** That somebody is gone is known ahead of the last of their events, which may wait in a queue. If
+a new link led to them at once, these would go round by it, ahead of earlier ones that their own side has not
+had yet, and those would be taken for duplicates. So behind all data follows a note, the *trail* of that news,
+broker by broker, each passing it on when it has it from where the news came; until then who is gone can't be
+a neighbour.
+
+    Members(gone)   -> not behind that link; what they published may still come by it
+    trail           -> all of that has come
+    a greeting      -> its trail comes behind all that was on the way, whatever trails got lost meanwhile
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from roost.broker.hops import Link
-from roost.broker.messages import ASKS_BACK, Members, Message
+from roost.broker.hops import Link, Trail
+from roost.broker.identity import Identity
+from roost.broker.messages import ASKS_BACK, Members, Message, Note
+from roost.broker.trails import Trails
 
 # What such a refusal says.
 CIRCLE = "would close a circle"
+STILL_COME = "still come"
+# The name in which trails are told: no module has it, so that earlier versions pass over them.
+MEMBERS = "/members"
 
 
 class Membership:
@@ -29,7 +44,7 @@ class Membership:
 
     def __init__(
         self,
-        here: str,
+        identity: Identity,
         links: Mapping[str, Link],
         *,
         tell: Callable[[Link, Message], None],
@@ -37,24 +52,40 @@ class Membership:
         passes: Callable[[Link, Link], bool],
         enabled: bool,
     ) -> None:
-        self._here = here
+        self._here = identity.name
         self._links = links
         self._tell = tell
         self._close = close  # a link, and why
         self._passes = passes  # whether what comes from the one goes on to the other
         self._enabled = enabled
+        self._trails = Trails(identity.life, links, self._pay)
 
     def objection_to(self, link: Link) -> str:
         """To that neighbour's greeting; "" if nothing is known against it."""
         if not self._enabled or link.standby:
             return ""
         other = self._link_to(link.name, but=link)
-        return "" if other is None else self._reason(link.name, other)
+        if other is not None:
+            return self._reason(link.name, other)
+        if any(link.name in trail.gone for trail in self._trails.open(but=link)):
+            return (
+                f"events of {link.name}'s side that took another way {STILL_COME} to {self._here}"
+            )
+        return ""
 
     def greeted(self, link: Link) -> None:
         """The neighbour is there: it is told of everybody on our side."""
         if self._enabled and link.version >= ASKS_BACK and not link.standby:
-            self._tell(link, Members(True, self.side_of(link), ()))
+            trail = self._trails.owe(link, self._trails.open(but=link))
+            self._tell(link, Members(True, self.side_of(link), (), trail))
+            self._trails.pay_what_can_be()
+
+    def _pay(self, link: Link, trail: str) -> None:
+        self._tell(link, Note(MEMBERS, trail.encode(), "of who is gone", behind=True))
+
+    def trail(self, link: Link, name: bytes) -> None:
+        """All events have come from the neighbour that came ahead of this news from it."""
+        self._trails.passed(link, name.decode(errors="replace"))
 
     def side_of(self, *links: Link) -> tuple[str, ...]:
         """Those who are here, and not behind these neighbours."""
@@ -77,10 +108,13 @@ class Membership:
 
     def gone(self, link: Link) -> None:
         """No longer a neighbour, or not to be one: those behind it are not behind it."""
-        if self._enabled and link.joined:
+        if not self._enabled:
+            return
+        self._trails.ended(link)
+        if link.joined:
             names = (link.name, *link.behind)
             link.behind, link.joined = {}, False
-            self._pass_on(link, (), names)
+            self._pass_on(link, (), names, [])
 
     def told(self, link: Link, message: Members) -> None:
         """The neighbour says who is behind it."""
@@ -102,19 +136,23 @@ class Membership:
         before, link.behind, link.joined = link.behind, now, True
         # The neighbour itself is news to the others when it first greets.
         first = (link.name,) if message.complete else ()
-        self._pass_on(
-            link,
-            (*first, *(name for name in now if name not in before)),
-            tuple(name for name in before if name not in now),
-        )
+        gone = tuple(name for name in before if name not in now)
+        waits = []
+        if message.trail:  # those of an earlier version leave none
+            waits = [self._trails.heard(link, message.trail, gone, greeting=message.complete)]
+        self._pass_on(link, (*first, *(name for name in now if name not in before)), gone, waits)
 
-    def _pass_on(self, source: Link, added: Iterable[str], gone: Iterable[str]) -> None:
-        message = Members(False, tuple(added), tuple(gone))
-        if message.added or message.gone:
-            for link in self._links.values():
-                there = link.greeted and link.version >= ASKS_BACK
-                if there and self._passes(source, link):
-                    self._tell(link, message)
+    def _pass_on(
+        self, source: Link, added: tuple[str, ...], gone: tuple[str, ...], waits: Sequence[Trail]
+    ) -> None:
+        if not added and not gone:
+            return
+        for link in self._links.values():
+            there = link.greeted and link.version >= ASKS_BACK
+            if there and self._passes(source, link):
+                trail = self._trails.owe(link, waits) if gone else ""
+                self._tell(link, Members(False, added, gone, trail))
+        self._trails.pay_what_can_be()
 
     def _link_to(self, name: str, *, but: Link) -> Link | None:
         """The link that a broker is behind, or at the other end of, if that is known."""

@@ -34,6 +34,13 @@ PROTOCOL_VERSION: Final = 4
 PROTOCOL_VERSION_MIN: Final = 3
 # From this version on: `Inquiry`, `Wants`, `is_new`, `missing`, and a `Ping` at any time.
 ASKS_BACK: Final = 4
+# What clients greet with, and brokers understand of them; who is refused for it steps down. From the latest
+# on: `Done`. Neighbours say nothing that is new in it.
+SESSION_VERSION: Final = 5
+SAYS_DONE: Final = 5
+
+# Numbers from the first to the last.
+Span: TypeAlias = tuple[int, int]
 
 
 class Message(Struct, frozen=True, gc=False):
@@ -161,6 +168,7 @@ class Members(Message, frozen=True):
     complete: bool  # all of them, or what has changed
     added: tuple[str, ...]
     gone: tuple[str, ...]
+    trail: str = ""  # of that some are gone: a note of this name will follow, behind all data
 
 
 class MigrationUpdate(Message, frozen=True):
@@ -341,8 +349,21 @@ class Delivery(Message, frozen=True):
     subscriptions: tuple[str, ...]
 
 
+class Done(Message, frozen=True):
+    """The application is done with these deliveries of a durable session, and not with all before them.
+
+    How far it is with all of them an acknowledgement says. These must not come again either, whichever
+    process has the session next.
+    """
+
+    spans: tuple[Span, ...]
+
+
 class Dropped(Message, frozen=True):
-    """So many deliveries were not kept, by the policy of a full queue."""
+    """So many deliveries were not kept, by the policy of a full queue.
+
+    0 stands in the place of one that somebody was `Done` with.
+    """
 
     count: int
 
@@ -428,7 +449,8 @@ class Attached(Struct, frozen=True, gc=False):
     # Of a durable publisher: whose events they are, and the number of the last one that was accepted.
     publisher: str = ""
     published: int = 0
-    # The session began with this greeting: nothing has waited in it. (A durable one was lost, or is over.)
+    # The session began with this greeting, or nobody has said anything in it: nothing has waited. (A durable
+    # one was lost, or is over.)
     is_new: bool = False
     # Of a broker that has a standby: who this is, which of the two, and where the other would be.
     broker: str = ""

@@ -212,6 +212,9 @@ class Surroundings(Protocol):
         (`link_between`). None while only observing, or if it is refused: that is recorded, too, and why.
         """
 
+    def objection_to(self, urgency: str, kind: str, subjects: Sequence[str], choice: str) -> str:
+        """What speaks here against a change that is proposed at another broker; "" for nothing."""
+
     def expect(
         self,
         client: str,
@@ -251,6 +254,8 @@ class Module:
     name: str = ""
     # The values of `class` that only modules publish.
     reserved: Sequence[str] = ()
+    # Whether it knows trees only, and so is refused in a hierarchy (`broker.hierarchy`).
+    trees_only: bool = False
     # Whether it is asked which publications to trace.
     traces: bool = False
     # Whether it is told what events match behind neighbours (`Visit.behind`): each is matched once more.

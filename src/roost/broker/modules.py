@@ -1,35 +1,33 @@
-"""The modules of a broker, and what they see of it."""
+"""The modules of a broker: who is awake, who hears of what, and whose proposal is granted.
+
+What each of them sees is in `module_host`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import gcd
 from typing import Any
 
 from msgspec.structs import replace
 
-from roost.broker.arbiter import Arbiter, Lease, Proposal, link_between
-from roost.broker.commands import Answered, CancelTimer, Decision, Record, SetTimer
-from roost.broker.errors import InvariantError
+from roost.broker.arbiter import Lease, Proposal, link_between
+from roost.broker.commands import Answered
 from roost.broker.events import Asked, LoadIndices
-from roost.broker.hops import Hop, Inside, Link, Session
-from roost.broker.identity import Identity
-from roost.broker.messages import CONTROL, Message, Note, Probe, Probed, Publication
+from roost.broker.hops import Hop, Inside, Session
+from roost.broker.messages import Note, Probed, Publication
 from roost.broker.module import Module, ModuleState, Passage, Visit
+from roost.broker.module_host import CLASS, ModuleHost, Premises
 from roost.broker.names import Address
-from roost.broker.newcomers import Newcomer, Newcomers
-from roost.broker.router import Flooding
-from roost.broker.watches import Watches
-from roost.broker.work import Work
 from roost.errors import UserError
-from roost.language import Advertisement, Event, Subscription, Value
+from roost.language import Event
 
-# The attribute whose values are reserved.
-CLASS = "class"
 # Questions to clients whose answers are waited for.
 PROBES_MAX = 1_000
 
 
+<<<<<<< HEAD
+=======
 class Premises:
     """What modules may touch of the machine that they live in."""
 
@@ -253,6 +251,11 @@ class ModuleHost:
         self.record(kind, subject, choice, evidence, predicted, cause, acted=True)
         return cause
 
+    def objection_to(self, urgency: str, kind: str, subjects: Sequence[str], choice: str) -> str:
+        proposal = Proposal(self.module.name, urgency, kind, tuple(subjects), choice)
+        _, why = self._objection_to(proposal, self)
+        return why
+
     def expect(
         self,
         client: str,
@@ -352,6 +355,7 @@ def _advertisements(hop: Hop) -> dict[str, Advertisement]:
     return found
 
 
+>>>>>>> s27-overlay
 class Modules:
     """All modules of a broker."""
 

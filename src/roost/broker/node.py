@@ -79,6 +79,7 @@ class Node:
         interests: Interests,
         place: Callable[[str], Address | None],
         arriving: Callable[[str], None] = lambda _: None,
+        over: Callable[[str], None] = lambda _: None,
         left: Callable[[Session], None] = lambda _: None,
     ) -> None:
         """Whom links and sessions concern."""
@@ -97,6 +98,7 @@ class Node:
             interests,
             place,
             arriving=arriving,
+            over=over,
             left=left,
         )
 

@@ -86,17 +86,28 @@ class Quotas:
         self._interests[owner] = count
         return ""
 
+    def needs_a_look(self, session: Session, size: int) -> bool:
+        """Whether there may be an objection to keeping that many bytes more."""
+        bound = self._config.quotas.kept_bytes
+        return bound > 0 and (self._unlooked.get(session.owner, 0) + size) * LOOK_EVERY >= bound
+
+    def keeps(self, session: Session, size: int, count: int = 1) -> None:
+        """So many deliveries more are kept for it, of that many bytes together."""
+        usual = size / count
+        if not session.usual_bytes:
+            session.usual_bytes = usual
+        # As if they came one by one.
+        session.usual_bytes += (usual - session.usual_bytes) * (1 - (1 - 1 / LOOK_EVERY) ** count)
+        if self._config.quotas.kept_bytes:
+            self._unlooked[session.owner] = self._unlooked.get(session.owner, 0) + size
+
     def objection_to_keeping(self, session: Session, size: int) -> str:
         """To keeping one more delivery, of that many bytes, in the store for somebody who is behind."""
-        if not session.usual_bytes:
-            session.usual_bytes = float(size)
-        session.usual_bytes += (size - session.usual_bytes) / LOOK_EVERY
+        look = self.needs_a_look(session, size)
+        self.keeps(session, size)
+        if not look:
+            return ""
         owner, bound = session.owner, self._config.quotas.kept_bytes
-        if not bound:
-            return ""
-        unlooked = self._unlooked[owner] = self._unlooked.get(owner, 0) + size
-        if unlooked * LOOK_EVERY < bound:
-            return ""
         kept = [theirs.kept_bytes for theirs in self._sessions[owner]]
         if sum(kept) <= bound or _is_privileged(session.permission):
             self._unlooked[owner] = 0

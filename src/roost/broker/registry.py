@@ -79,6 +79,15 @@ def module_class(reference: str) -> type[Module]:
     return found
 
 
+def objection_to_ranks(kind: type[Module]) -> str:
+    """To a module in a hierarchy; "" if it has its place there."""
+    if not kind.trees_only:
+        return ""
+    return (
+        f"{kind.name} knows trees only; expected none of it in a hierarchy (routing cluster, tree)"
+    )
+
+
 def make_module(order: ModuleOrder) -> Module:
     """A module of its own for one broker; UserError if its settings will not do, or it can't be made."""
     kind = module_class(order.reference)

@@ -19,6 +19,7 @@ from roost.broker.names import Address
 from roost.broker.node import Node
 from roost.broker.rewiring.rewirings import Rewirings
 from roost.broker.router import Flooding
+from roost.broker.runs import Run
 from roost.broker.spares import Kind
 
 # What a link's record has behind who dials; stores of an earlier version know only the first of these.
@@ -121,13 +122,22 @@ def restore_channels(node: Node, kinds: Kinds) -> None:
     outboxes: dict[StoreKey, dict[int, Any]] = {}
     for key, value in kinds.get("out", {}).items():
         outboxes.setdefault(key[:-1], {})[int(key[-1])] = value
-    sent, received = kinds.get("sent", {}), kinds.get("received", {})
+    runs: dict[StoreKey, list[Run]] = {}
+    for key, run in kinds.get("run", {}).items():
+        runs.setdefault(key[:-1], []).append(run)
+    for several in runs.values():
+        several.sort(key=lambda run: run.first)
+    sent, received, acked = (kinds.get(kind, {}) for kind in ("sent", "received", "acked"))
     for peer in (*node.links.values(), *node.sessions.values()):
         for lane in peer.channel.lanes:
             lane.restore(
-                sent.get(lane.key, 0), received.get(lane.key, 0), outboxes.get(lane.key, {})
+                sent.get(lane.key, 0),
+                received.get(lane.key, 0),
+                outboxes.get(lane.key, {}),
+                runs.get(lane.key, ()),
+                acked.get(lane.key, 0),
             )
     for link in node.links.values():
         link.before = Marks.of(link.channel)
     for session in node.sessions.values():
-        session.ended = any(type(f.message) is SessionEnded for f in session.channel.data.outbox)
+        session.ended = any(type(f.message) is SessionEnded for f in session.channel.data.single)

@@ -26,6 +26,7 @@ from roost.broker.messages import (
     Attached,
     AttachRefused,
     Delivery,
+    Done,
     Dropped,
     Publication,
     Refused,
@@ -73,6 +74,7 @@ class Sessions:
         place: Callable[[str], Address | None],
         *,
         arriving: Callable[[str], None],
+        over: Callable[[str], None],
         left: Callable[[Session], None],
     ) -> None:
         self._config = config
@@ -86,13 +88,14 @@ class Sessions:
         self._router = router
         self._place = place
         self._arriving = arriving  # a client is moved here
+        self._over = over  # the session of this name
         self._left = left  # this was the last session of its client here
         self.quotas = Quotas(config)
         self.store_is_full = False
         self.unheard = 0  # deliveries that nobody waits for any more, or that did not fit
 
     def attach(self, connection: int, greeting: Attach) -> None:
-        speaks = self._config.version
+        speaks = self._config.session_version
         if not PROTOCOL_VERSION_MIN <= greeting.version <= speaks:
             # Of a later version it will try again, in our words.
             reason = f"protocol version {greeting.version}; {self._config.broker} speaks {speaks}"
@@ -115,6 +118,8 @@ class Sessions:
             session = None
         if session is not None and not greeting.resume:
             if session.durable and greeting.durable and not session.ending:
+                # Or the one that began it did not live to hear that, and the next would never know.
+                is_new = session.is_blank and greeting.version >= ASKS_BACK
                 self._take_over(session, greeting.process)
             else:
                 self.forget(session, "it was left behind")
@@ -254,6 +259,20 @@ class Sessions:
         if replaced and session.connection is not None:
             self._work.say_instead(session.connection, lane)
 
+    def done(self, session: Session, message: Done) -> None:
+        """These need not come again, whoever has the session next.
+
+        What is in the store only has not been with the client, so it can't be done with it.
+        """
+        lane = session.channel.data
+        looked_at, end = lane.acked, lane.acked + len(lane.outbox)
+        for first, last in message.spans if session.durable else ():
+            for number in range(max(first, looked_at + 1), min(last, end) + 1):
+                looked_at = number  # so that each is looked at once, whatever is said
+                place = number - lane.acked - 1
+                if type(lane.outbox[place].message) is Delivery:
+                    lane.replace(place, Dropped(0))
+
     def _refuse(self, connection: int, answer: AttachRefused) -> None:
         self._work.command(Send(connection, answer))
         self._peers.drop(connection, answer.reason)
@@ -326,6 +345,7 @@ class Sessions:
         del self._sessions[session.name]
         self.quotas.over(session)
         self._router.forget(session, f"session of {session.client} is over: {reason}")
+        self._over(session.name)
         session.forget()
         self._work.command(CancelTimer(f"{TIMER}:{session.name}"))
         self._peers.disown(session, reason)

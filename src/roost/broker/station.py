@@ -171,7 +171,7 @@ class Station:
     def handled(self) -> None:
         """All that has come at once has been handled: what was put off until then is due."""
 
-    def added(self, link: Link) -> None:
+    def added(self, link: Link, *, joins: bool) -> None:
         """A neighbour from now on, there or not."""
 
     def removed(self, link: Link, cause: str) -> None:
@@ -226,6 +226,16 @@ class Station:
             lane = link.channel.data
             if lane.sent - lane.acked >= self.config.link_outbox_max:
                 self.node.pausing.block(source, link)
+        self.deliver(publication, matches, hops)
+        self.traffic.routed += 1
+        self.traffic.last_route = (len(links), len(matches))
+        if self._listening:
+            self._report(source, publication, hops, links, matches)
+
+    def deliver(
+        self, publication: Publication, matches: Mapping[Session, Sequence[str]], hops: int = 0
+    ) -> None:
+        """Send a publication to these clients, and tell nobody."""
         frames = [
             (session.connection, frame)
             for session, ids in matches.items()
@@ -233,10 +243,6 @@ class Station:
         ]
         if frames:
             self._work.command(Deliver(publication, frames))  # type: ignore[arg-type]
-        self.traffic.routed += 1
-        self.traffic.last_route = (len(links), len(matches))
-        if self._listening:
-            self._report(source, publication, hops, links, matches)
 
     def _delivered_to(
         self, session: Session, publication: Publication, ids: Sequence[str], hops: int

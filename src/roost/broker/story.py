@@ -18,6 +18,7 @@ from roost.broker.messages import (
     Answer,
     Arrived,
     Delivery,
+    Done,
     DrainEcho,
     EndSession,
     Frame,
@@ -155,6 +156,8 @@ def describe(message: Message) -> tuple[str, str, str, str]:
             return "probe", "", " ".join(message.brokers), ""
         case Arrived():
             return "arrived", "", "", message.cause
+        case Done():
+            return "done", "", ", ".join(f"{first} to {last}" for first, last in message.spans), ""
         case Probed():
             return "probed", "", " ".join(message.brokers), ""
         case Redirect():

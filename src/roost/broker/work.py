@@ -21,6 +21,7 @@ from roost.broker.commands import (
     Report,
     ResumeReading,
     Send,
+    SendRun,
     SetTimer,
     Superseded,
 )
@@ -97,6 +98,9 @@ class Work:
                     if type(parcel) is Frame and parcel.priority == DATA:
                         parcel = now_says.get(parcel.sequence, parcel)
                     commands.append(Send(connection, parcel))
+                elif type(command) is SendRun and command.connection == connection:
+                    frames = command.run.frames()
+                    commands += [Send(connection, now_says.get(f.sequence, f)) for f in frames]
                 else:
                     commands.append(command)
             held[:] = commands

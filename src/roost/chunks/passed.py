@@ -88,7 +88,10 @@ class Passed:
     @property
     def publishers(self) -> tuple[list[str], NDArray[np.int64]]:
         """Their names, and for each event the place of its publisher's among them."""
-        numbers, places = np.unique(self._events[:, at.EV_PUBLISHER], return_inverse=True)
+        column = self._events[:, at.EV_PUBLISHER]
+        if (column == column[0]).all():  # as most: what one client has sent at a time
+            return [self._publishers[column[0]]], np.zeros(len(column), np.int64)
+        numbers, places = np.unique(column, return_inverse=True)
         return [self._publishers[number] for number in numbers.tolist()], places
 
     @property

@@ -14,12 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roost.broker.channel import Lane
-from roost.broker.commands import Command, SendRun
+from roost.broker.commands import Command
 from roost.broker.core import Broker
 from roost.broker.hops import Link, Session
-from roost.broker.messages import Frame
-from roost.broker.modules import CLASS
+from roost.broker.module_host import CLASS
 from roost.broker.runs import Run
 from roost.chunks.kernels import layout as at
 from roost.chunks.kernels.read import read_chunk
@@ -30,8 +28,8 @@ from roost.chunks.tables import Tables
 from roost.language.event import ATTRIBUTES_MAX
 from roost.language.values import NAME_LENGTH_MAX, STRING_LENGTH_MAX
 from roost.matching.kernels.jit import direct
-from roost.wire.codec import PREFIX_SIZE, decoder_for
-from roost.wire.limits import NO_LIMITS, Limits
+from roost.wire.limits import Limits
+from roost.wire.runs import AS_SENT
 
 # About so many bytes go out at once; what is left of the read makes another chunk.
 OUT_BYTES_MAX = 1 << 22
@@ -60,7 +58,7 @@ class Taken(NamedTuple):
 
 def can_take(broker: Broker) -> bool:
     """Whether anything of what comes to a broker can be taken in chunks."""
-    return broker.router.routes_plainly and not broker.config.durable
+    return broker.router.routes_plainly
 
 
 class Chunks:
@@ -154,7 +152,7 @@ class Chunks:
         offer: Offer | None = ANYTHING
         only = -1
         if isinstance(peer, Session):
-            if peer.published is not None or self._modules.tracing:
+            if self._modules.tracing:
                 return False
             if self._advertises:
                 offer = self._offers.of(peer)
@@ -192,41 +190,42 @@ class Chunks:
     def _pass_on(self, source: Link | Session, array: NDArray[np.uint8]) -> bool:
         """Send what was read where it goes, if all of that is as simple as it mostly is."""
         tables, view, exchange = self._tables, self._view, self._exchange
-        published = tables.published()
+        published, count = tables.published(), view[at.EVENT_COUNT]
         if view[at.NUMBER] > _NUMBER_MAX or not exchange.are_new(published):
             return False
+        if isinstance(source, Session) and source.published is not None:
+            ((_, first, final),) = published
+            if first != source.published + 1 or final != source.published + count:
+                return False  # one is missing, or has been here before
         rows, touched, hops = tables.hop_view, tables.touched_hops, tables.hops
         total = 0
-        links: list[tuple[Link | Session, Lane, int, int, int]] = []
-        sessions: list[tuple[Link | Session, Lane, int, int, int]] = []
+        links: list[tuple[Link | Session, int, int, int]] = []
+        sessions: list[tuple[Link | Session, int, int, int]] = []
         for i in range(view[at.HOP_COUNT]):
             number = touched[i]
             row = number * at.HOP
-            count = rows[row + at.H_COUNT]
-            if not count:
+            due, size = rows[row + at.H_COUNT], rows[row + at.H_BYTES]
+            if not due:
                 continue  # an event that was for it is for the machine
             hop = hops[number]
             assert isinstance(hop, Link | Session)
             lane = hop.channel.data
-            last = lane.sent + count
-            if last > _NUMBER_MAX or not exchange.room_for(hop, count):
+            last = lane.sent + due
+            if last > _NUMBER_MAX or not exchange.room_for(hop, due, size):
                 return False
             rows[row + at.H_SENT], rows[row + at.H_AT] = lane.sent, total
-            size = rows[row + at.H_BYTES]
-            (links if hop.is_link else sessions).append((hop, lane, last, total, total + size))
+            (links if hop.is_link else sessions).append((hop, last, total, total + size))
             total += size
         if total > len(self._out):
             self._set_out(total)
         self._write(self._frame, array)
-        commands, out = self._work.commands, self._out
-        for hop, lane, last, first_byte, end in (*links, *sessions):
-            run = Run(lane.sent + 1, last, bytes(out[first_byte:end]), frames_of)
-            lane.push_run(run)
-            assert hop.connection is not None
-            commands.append(SendRun(hop.connection, run))
-        route = (view[at.LAST_LINKS], view[at.LAST_LOCAL])
-        exchange.passed(published, view[at.EVENT_COUNT], route)
-        source.channel.data.received = view[at.NUMBER]
+        for hop, last, first_byte, end in (*links, *sessions):
+            data = bytes(self._out[first_byte:end])
+            exchange.send(hop, Run(hop.channel.data.sent + 1, last, data, AS_SENT))
+        exchange.passed(published, count, (view[at.LAST_LINKS], view[at.LAST_LOCAL]))
+        source.channel.data.accept_to(view[at.NUMBER])
+        if isinstance(source, Session) and source.published is not None:
+            source.count(source.published + count)
         return True
 
     def _set_out(self, size: int) -> None:
@@ -236,16 +235,3 @@ class Chunks:
 
 _ASKS = (at.ASKS_PUBLISHER, at.ASKS_WORD)
 _LEFT = {at.WHOLE: Left.NOTHING, at.PART: Left.PART, at.OTHER: Left.FRAME}
-
-
-def frames_of(data: bytes) -> list[Frame]:
-    """The messages of a run."""
-    decode = decoder_for(NO_LIMITS).decode
-    frames, start = [], 0
-    while start < len(data):
-        end = start + PREFIX_SIZE + int.from_bytes(data[start : start + PREFIX_SIZE], "big")
-        frame = decode(data[start + PREFIX_SIZE : end])
-        assert isinstance(frame, Frame)
-        frames.append(frame)
-        start = end
-    return frames

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +30,7 @@ Exit codes: 0 all steps are done, 1 some failed, 2 refused.
 Examples:
   roost apply monday.plan
   roost apply monday.plan --measure 30 --state ./somewhere
+  roost apply monday.plan --lake traces
   roost apply monday.plan --admin http://10.0.0.1:7412 --admin http://10.0.0.2:7412
 """
 UNDO_EXAMPLES = """\b
@@ -67,6 +69,13 @@ def apply(
             min=0.0, metavar="S", help="Count messages for so long, before and after; 0: don't."
         ),
     ] = 10.0,
+    lake: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where the brokers still record the run of the plan: measure its delay, too.",
+        ),
+    ] = None,
     json_: JsonOption = False,
 ) -> None:
     """Carry out a plan, step by step, or go on with it."""
@@ -77,7 +86,7 @@ def apply(
     plan, brokers = read_plan(file), brokers_of(fleet)
     with opened(journal_path(file), plan) as journal:
         applying.check(plan, journal, brokers)
-        before = brokers.message_rate(measure) if measure else None
+        before = measured(brokers, plan, measure, lake)
         result = applying.apply(
             plan,
             journal,
@@ -86,16 +95,56 @@ def apply(
             tell=lambda step, undo: recorded(brokers, plan, step, undone=undo),
             timing=applying.Timing(within),
         )
-        after = brokers.message_rate(measure) if measure else None
-    if before is not None and after is not None and not result.failed:
+        after = measured(brokers, plan, measure, lake, is_done=True)
+    if after and not result.failed:
         brokers.tell_outcome(plan, before, after)
-    told = {"before_per_s": before, "after_per_s": after, "predicted_per_s": plan.after.load_per_s}
-    if not json_ and after is not None:
+    told = {
+        "before_per_s": before.get("load_per_s"),
+        "after_per_s": after.get("load_per_s"),
+        "predicted_per_s": plan.after.load_per_s,
+        "before_delay_s": before.get("delay_s"),
+        "after_delay_s": after.get("delay_s"),
+        "predicted_delay_s": plan.after.delay_s,
+    }
+    if not json_ and after:
         typer.echo(
-            f"messages between brokers: {before:,.1f}/s before, {after:,.1f}/s now, predicted"
-            f" {plan.after.load_per_s:,.1f}/s"
+            f"messages between brokers: {before['load_per_s']:,.1f}/s before, {after['load_per_s']:,.1f}/s"
+            f" now, predicted {plan.after.load_per_s:,.1f}/s"
         )
+        if "delay_s" in before and "delay_s" in after:
+            typer.echo(
+                f"delay: {1e3 * before['delay_s']:,.2f} ms before, {1e3 * after['delay_s']:,.2f} ms now,"
+                f" predicted {1e3 * plan.after.delay_s:,.2f} ms"
+            )
     ended(plan, result, told, json_=json_)
+
+
+def measured(
+    brokers: Brokers, plan: Plan, seconds: float, lake: Path | None, *, is_done: bool = False
+) -> dict[str, float]:
+    """Messages a second between brokers, counted for so long, and the delay if it is recorded.
+
+    Steps that are done stay so, whatever can't be measured: that is told then, and no error.
+    """
+    from roost.pipeline.lake import Lake
+    from roost.pipeline.plans.delay import mean_delay_s, wait_until_shown
+
+    if not seconds:
+        return {}
+    since = time.time()
+    found = {"load_per_s": brokers.message_rate(seconds)}
+    if lake is None:
+        return found
+    there, until = Lake(lake), time.time()
+    try:
+        wait_until_shown(there, plan.run, until)
+        delay_s = mean_delay_s(there, plan.run, since, until)
+    except UserError as late:
+        if not is_done:
+            raise
+        warn(f"the delay is not known: {late}")
+        return found
+    return found if delay_s is None else {**found, "delay_s": delay_s}
 
 
 @about_fleet

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -32,12 +33,9 @@ from roost.bench.sizes import (
     TOPOLOGIES_SHARED,
     TOPOLOGIES_SUBSCRIPTIONS,
 )
-from roost.cli.console import people, print_json
+from roost.cli.console import print_json
+from roost.cli.measuring import check_writable, measure, measured
 
-if TYPE_CHECKING:
-    from roost.bench.report import Result, Table
-
-EXIT_VIOLATIONS = 1
 EXAMPLES = """\b
 Examples:
   roost bench
@@ -83,6 +81,12 @@ RELOCATION_EXAMPLES = """\b
 Examples:
   roost bench relocation
   roost bench relocation --brokers 255 --json
+"""
+
+OVERLAY_EXAMPLES = """\b
+Examples:
+  roost bench overlay
+  roost bench overlay --brokers 500 --json
 """
 
 BALANCING_EXAMPLES = """\b
@@ -192,6 +196,7 @@ def register(app: typer.Typer) -> None:
     bench.command("pipeline", epilog=PIPELINE_EXAMPLES)(run_pipeline)
     bench.command("profile", epilog=PROFILE_EXAMPLES)(run_profile)
     bench.command("relocation", epilog=RELOCATION_EXAMPLES)(run_relocation)
+    bench.command("overlay", epilog=OVERLAY_EXAMPLES)(run_overlay)
     bench.command("balancing", epilog=BALANCING_EXAMPLES)(run_balancing)
     bench.command("serve", epilog=SERVE_EXAMPLES)(run_serve)
     app.add_typer(bench, name="bench")
@@ -209,23 +214,21 @@ def run_all(
         return
     from roost.bench import match, poset, sim
     from roost.bench.report import merged
-    from roost.bench.timing import progress
 
     check_writable(write)
-    results = []
-    for workload, subscriptions, churn in MATCH_RUNS:
-        with progress() as say:
-            result = match.run(workload, subscriptions, EVENTS, seed, churn, say)
-        results.append(result)
-        publish(result, match.table(result), write, quiet=json_)
-    with progress() as say:
-        result = poset.run(POSET_SUBSCRIPTIONS, seed, say)
-    results.append(result)
-    publish(result, poset.table(result), write, quiet=json_)
-    with progress() as say:
-        result = sim.run(SIM_BROKERS, SIM_SUBSCRIBERS, seed, say)
-    results.append(result)
-    publish(result, sim.table(result), write, quiet=json_)
+    results = [
+        measured(
+            partial(match.run, workload, subscriptions, EVENTS, seed, churn),
+            match.table,
+            write,
+            quiet=json_,
+        )
+        for workload, subscriptions, churn in MATCH_RUNS
+    ]
+    run_the_poset = partial(poset.run, POSET_SUBSCRIPTIONS, seed)
+    results.append(measured(run_the_poset, poset.table, write, quiet=json_))
+    run_the_sim = partial(sim.run, SIM_BROKERS, SIM_SUBSCRIBERS, seed)
+    results.append(measured(run_the_sim, sim.table, write, quiet=json_))
     if json_:
         print_json(merged(results))
 
@@ -247,14 +250,13 @@ def run_match(
 ) -> None:
     """Measure matching: events a second, additions and removals, memory, start-up."""
     from roost.bench import match
-    from roost.bench.timing import progress
 
-    check_writable(write)
-    with progress() as say:
-        result = match.run(workload, subscriptions, events, seed, churn, say)
-    publish(result, match.table(result), write, quiet=json_)
-    if json_:
-        print_json(result)
+    measure(
+        lambda say: match.run(workload, subscriptions, events, seed, churn, say),
+        match.table,
+        write,
+        json_,
+    )
 
 
 def run_poset(
@@ -265,14 +267,8 @@ def run_poset(
 ) -> None:
     """Measure the covering poset: insertions and removals a second, and how they grow."""
     from roost.bench import poset
-    from roost.bench.timing import progress
 
-    check_writable(write)
-    with progress() as say:
-        result = poset.run(subscriptions, seed, say)
-    publish(result, poset.table(result), write, quiet=json_)
-    if json_:
-        print_json(result)
+    measure(lambda say: poset.run(subscriptions, seed, say), poset.table, write, json_)
 
 
 def run_sim(
@@ -287,14 +283,10 @@ def run_sim(
 ) -> None:
     """Measure the simulator: publication hops a second, and how they grow."""
     from roost.bench import sim
-    from roost.bench.timing import progress
 
-    check_writable(write)
-    with progress() as say:
-        result = sim.run(brokers, subscribers, seed, say, grow=growth)
-    publish(result, sim.table(result), write, quiet=json_)
-    if json_:
-        print_json(result)
+    measure(
+        lambda say: sim.run(brokers, subscribers, seed, say, grow=growth), sim.table, write, json_
+    )
 
 
 def run_broker(
@@ -317,13 +309,11 @@ def run_broker(
 ) -> None:
     """Measure live brokers: throughput, latency, processor time; and others under the same load."""
     from roost.bench import broker
-    from roost.bench.timing import progress
 
-    check_writable(write)
     if quick:
         runs, seconds = broker.QUICK_RUNS, broker.QUICK_SECONDS
-    with progress() as say:
-        result = broker.run(
+    measure(
+        lambda say: broker.run(
             [name for name in against.split(",") if name],
             seconds,
             seed,
@@ -331,10 +321,11 @@ def run_broker(
             scenarios=scenario or broker.ALL,
             chains=broker.CHAINS if chains else (),
             runs=runs,
-        )
-    publish(result, broker.table(result), write, quiet=json_)
-    if json_:
-        print_json(result)
+        ),
+        broker.table,
+        write,
+        json_,
+    )
 
 
 def run_connections(
@@ -347,14 +338,8 @@ def run_connections(
 ) -> None:
     """Measure what connections cost a broker, and what a subscriber that stalls costs the others."""
     from roost.bench import connections as bench
-    from roost.bench.timing import progress
 
-    check_writable(write)
-    with progress() as say:
-        result = bench.run(connections, subscribers, say=say)
-    publish(result, bench.table(result), write, quiet=json_)
-    if json_:
-        print_json(result)
+    measure(lambda say: bench.run(connections, subscribers, say=say), bench.table, write, json_)
 
 
 def run_moves(
@@ -370,16 +355,14 @@ def run_moves(
 ) -> None:
     """Measure live moves of publishers: how long they pause, and that nothing is lost."""
     from roost.bench import moves as bench
-    from roost.bench.timing import progress
 
-    check_writable(write)
-    with progress() as say:
-        result = bench.run(moves, seed, say, brokers=brokers, publishers=publishers, rate=rate)
-    publish(result, bench.table(result), write, quiet=json_)
-    if json_:
-        print_json(result)
-    if not bench.is_clean(result):
-        raise typer.Exit(EXIT_VIOLATIONS)
+    measure(
+        lambda say: bench.run(moves, seed, say, brokers=brokers, publishers=publishers, rate=rate),
+        bench.table,
+        write,
+        json_,
+        bench.is_clean,
+    )
 
 
 def run_gateway(
@@ -391,16 +374,10 @@ def run_gateway(
 ) -> None:
     """Measure the WS-Eventing gateway: notifications a second, to many sinks."""
     from roost.bench import gateway as bench
-    from roost.bench.timing import progress
 
-    check_writable(write)
-    with progress() as say:
-        result = bench.run(sinks, events, seed, say)
-    publish(result, bench.table(result), write, quiet=json_)
-    if json_:
-        print_json(result)
-    if not bench.is_clean(result):
-        raise typer.Exit(EXIT_VIOLATIONS)
+    measure(
+        lambda say: bench.run(sinks, events, seed, say), bench.table, write, json_, bench.is_clean
+    )
 
 
 def run_topologies(
@@ -421,17 +398,9 @@ def run_topologies(
 ) -> None:
     """Measure live trees and clusters of brokers: messages a second of all their processors."""
     from roost.bench import topologies as bench
-    from roost.bench.timing import progress
 
-    check_writable(write)
     sizes = bench.Sizes(brokers, publications, subscriptions, shared, notified)
-    with progress() as say:
-        result = bench.run(seed, sizes, say)
-    publish(result, bench.table(result), write, quiet=json_)
-    if json_:
-        print_json(result)
-    if not bench.is_clean(result):
-        raise typer.Exit(EXIT_VIOLATIONS)
+    measure(lambda say: bench.run(seed, sizes, say), bench.table, write, json_, bench.is_clean)
 
 
 def run_standby(
@@ -441,14 +410,8 @@ def run_standby(
 ) -> None:
     """Measure a broker with a standby next to one without, and how long a take-over takes."""
     from roost.bench import standby
-    from roost.bench.timing import progress
 
-    check_writable(write)
-    with progress() as say:
-        result = standby.run(rounds, say=say)
-    publish(result, standby.table(result), write, quiet=json_)
-    if json_:
-        print_json(result)
+    measure(lambda say: standby.run(rounds, say=say), standby.table, write, json_)
 
 
 def run_relocation(
@@ -459,14 +422,30 @@ def run_relocation(
 ) -> None:
     """Measure the decision where a publisher should be: its time and memory, and how they grow."""
     from roost.bench import relocation
-    from roost.bench.timing import progress
 
-    check_writable(write)
-    with progress() as say:
-        result = relocation.run(relocation.sizes_up_to(brokers), seed, say)
-    publish(result, relocation.table(result), write, quiet=json_)
-    if json_:
-        print_json(result)
+    measure(
+        lambda say: relocation.run(relocation.sizes_up_to(brokers), seed, say),
+        relocation.table,
+        write,
+        json_,
+    )
+
+
+def run_overlay(
+    brokers: Annotated[int, typer.Option(min=3, help="Of the largest overlay.")] = 5_000,
+    seed: Seed = SEED,
+    json_: Json = False,
+    write: Write = None,
+) -> None:
+    """Measure rounds in which all brokers of an overlay train and rewire it, and how their time grows."""
+    from roost.bench import overlay
+
+    measure(
+        lambda say: overlay.run(overlay.sizes_up_to(brokers), seed, say),
+        overlay.table,
+        write,
+        json_,
+    )
 
 
 def run_balancing(
@@ -477,14 +456,13 @@ def run_balancing(
 ) -> None:
     """Measure the decision who is to move off a hot broker, and how it grows with the subscriptions."""
     from roost.bench import balancing
-    from roost.bench.timing import progress
 
-    check_writable(write)
-    with progress() as say:
-        result = balancing.run(balancing.sizes_up_to(subscriptions), seed, say)
-    publish(result, balancing.table(result), write, quiet=json_)
-    if json_:
-        print_json(result)
+    measure(
+        lambda say: balancing.run(balancing.sizes_up_to(subscriptions), seed, say),
+        balancing.table,
+        write,
+        json_,
+    )
 
 
 def run_serve(
@@ -497,16 +475,14 @@ def run_serve(
 ) -> None:
     """Measure a live partitioned service: events matched, and delivered, and where the time goes."""
     from roost.bench import serve
-    from roost.bench.timing import progress
 
-    check_writable(write)
-    with progress() as say:
-        result = serve.run(matchers, subscriptions, seconds, seed, say)
-    publish(result, serve.table(result), write, quiet=json_)
-    if json_:
-        print_json(result)
-    if not serve.is_clean(result):
-        raise typer.Exit(EXIT_VIOLATIONS)
+    measure(
+        lambda say: serve.run(matchers, subscriptions, seconds, seed, say),
+        serve.table,
+        write,
+        json_,
+        serve.is_clean,
+    )
 
 
 def run_pipeline(
@@ -528,15 +504,14 @@ def run_pipeline(
 ) -> None:
     """Measure the bulk match on Spark: its plans against each other, and how it grows."""
     from roost.bench import pipeline
-    from roost.bench.timing import progress
 
-    check_writable(write)
     sizes = pipeline.Sizes(subscriptions, publications, stock_subscriptions, stock_publications)
-    with progress() as say:
-        result = pipeline.run(sizes, seed, say, cores=cores, grow=growth)
-    publish(result, pipeline.table(result), write, quiet=json_)
-    if json_:
-        print_json(result)
+    measure(
+        lambda say: pipeline.run(sizes, seed, say, cores=cores, grow=growth),
+        pipeline.table,
+        write,
+        json_,
+    )
 
 
 def run_profile(
@@ -554,50 +529,10 @@ def run_profile(
 ) -> None:
     """Measure the profiles of recorded traffic on Spark."""
     from roost.bench import profile
-    from roost.bench.timing import progress
 
-    check_writable(write)
-    with progress() as say:
-        result = profile.run(rows or [PROFILE_ROWS], seed, say, cores=cores, memory=memory)
-    publish(result, profile.table(result), write, quiet=json_)
-    if json_:
-        print_json(result)
-
-
-def check_writable(path: Path | None) -> None:
-    """Refuses before measuring, not after."""
-    from roost.errors import UserError
-
-    if path is not None and not path.parent.is_dir():
-        raise UserError(f"{path}: there is no folder {path.parent}")
-
-
-def publish(result: Result, table: Table, write: Path | None, *, quiet: bool) -> None:
-    """Prints the table, unless quiet, and writes it to a file, if asked."""
-    import datetime
-
-    from roost.bench import report
-
-    today = datetime.datetime.now(datetime.UTC).date()
-    if not quiet:
-        show(table, report.provenance(result, today))
-    if write is not None:
-        report.write(write, table, result, today)
-
-
-def show(table: Table, provenance: str) -> None:
-    """The table for a terminal."""
-    from rich import table as rich
-    from rich.padding import Padding
-
-    console = people()
-    console.print(table.title, style="bold")
-    grid = rich.Table()
-    for number, column in enumerate(table.columns):
-        grid.add_column(column, justify="right" if number else "left")
-    for row in table.rows:
-        grid.add_row(*row)
-    console.print(grid)
-    for note in table.notes:
-        console.print(Padding(note, (0, 0, 0, 2)))
-    console.print(Padding(provenance, (0, 0, 1, 2), style="dim"))
+    measure(
+        lambda say: profile.run(rows or [PROFILE_ROWS], seed, say, cores=cores, memory=memory),
+        profile.table,
+        write,
+        json_,
+    )

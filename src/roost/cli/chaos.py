@@ -56,7 +56,12 @@ def chaos(
         typer.Option(min=1.0, metavar="S", help="Begin no more faults after so long."),
     ] = None,
     keepalive: Annotated[
-        float, typer.Option(min=0.2, metavar="S", help="[limits] keepalive_s, of clients too.")
+        float,
+        typer.Option(
+            min=0.2,
+            metavar="S",
+            help="[limits] keepalive_s, of clients too; a standby takes over after half of it.",
+        ),
     ] = 3.0,
     rate: Annotated[
         float, typer.Option(min=10.0, help="Events a second, of all that make the load.")
@@ -82,6 +87,7 @@ def chaos(
     one (root); without it those rounds are left out, and that is said.
     """
     import asyncio
+    import sys
     import time
 
     from rich.console import Console
@@ -90,6 +96,7 @@ def chaos(
     from roost.bench.chaos.plan import counts_of
     from roost.bench.chaos.run import run
     from roost.overlay.topologies import parse_topology
+    from roost.runtime.warming import warm_up
 
     counts = counts_of(faults)
     if standbys:
@@ -101,6 +108,8 @@ def chaos(
         raise UserError(f"--brokers: {brokers} has no links; expected 2 brokers or more")
     if logs is not None:
         logs.mkdir(parents=True, exist_ok=True)
+    # Once, and not in every broker at the same time.
+    warm_up(lambda text: print(text, file=sys.stderr))
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -149,6 +149,12 @@ class Sight(NamedTuple):
         return f"{pair['role']}, epoch {pair['epoch']}" if pair else ""
 
     @property
+    def stands_by(self) -> bool:
+        """It is the other node of a broker, or waits for that."""
+        pair = (self.status or {}).get("standby")
+        return pair is not None and pair["role"] != "leader"
+
+    @property
     def shown_state(self) -> str:
         """With the role."""
         return f"{self.state} ({self.role})" if self.role else self.state
@@ -254,12 +260,21 @@ def look(fleet: Fleet) -> list[Sight]:
     return sights
 
 
+def speaking(fleet: Fleet) -> Fleet:
+    """Without the nodes that are not the broker just now, if the other one is."""
+    sights = look(fleet)
+    led = {sight.name for sight in sights if not sight.stands_by}
+    targets = [sight.target for sight in sights if not sight.stands_by or sight.name not in led]
+    return fleet._replace(targets=targets)
+
+
 def answers_of(
     fleet: Fleet, path: str, body: object = None
 ) -> Iterator[tuple[Target, dict[str, Any]]]:
     """What each says, of those that do as they are told; at the end a UserError names the others."""
     from roost.runtime.admin_client import AdminError, NoAnswerError, ask_all
 
+    fleet = speaking(fleet)
     answers = ask_all([target.url for target in fleet.targets], path, body, fleet.access)
     problems = []
     for target, answer in zip(fleet.targets, answers, strict=True):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from roost.cli.console import print_json
-from roost.cli.fleet import Fleet, StateOption, Target, about_fleet, fleet_of, look
+from roost.cli.fleet import Fleet, StateOption, Target, about_fleet, fleet_of, look, speaking
 from roost.errors import UserError
 from roost.overlay.placement import (
     FANOUT_MAX,
@@ -127,12 +127,15 @@ def routing(
     """Say which way events and subscriptions go in a hierarchy, or have all brokers go another."""
     from roost.runtime.growing import switch
 
+    fleet = speaking(fleet)
     if way:
         switch([target.url for target in fleet.targets], way, fleet.access)
     ways = {}
     for sight in look(fleet):
         if sight.status is None:
             raise UserError(f"{sight.name}: {sight.problem}")
+        if sight.stands_by:
+            raise UserError(f"{sight.name}: {sight.trouble}")
         ways[sight.name] = str(sight.status["routing"])
     if json_:
         print_json({"routing": ways})
@@ -161,7 +164,8 @@ def placed(fleet: Fleet, fanout_max: int) -> tuple[Placement, Mapping[str, str]]
     from roost.client.entry import distances
     from roost.client.url import address_of
 
-    sights = [sight for sight in look(fleet) if sight.status is not None]
+    seen = look(fleet)
+    sights = [sight for sight in seen if sight.status is not None and not sight.stands_by]
     links = [(sight.name, other) for sight in sights for other in sight.links]
     hops = hops_to_farthest(links, [sight.name for sight in sights])
     places = [address_of(sight.reachable_at) for sight in sights]

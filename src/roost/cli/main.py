@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from functools import cache
+from io import StringIO
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -54,7 +56,8 @@ from roost.cli import (
 from roost.errors import UserError
 from roost.extras import PIPELINE, needed_for
 
-COMMANDS: tuple[Callable[[typer.Typer], None], ...] = (
+Register = Callable[[typer.Typer], None]
+COMMANDS: tuple[Register, ...] = (
     demo.register,
     broker.register,
     promote.register,
@@ -99,6 +102,9 @@ EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 EXIT_READER_GONE = 141  # 128 + SIGPIPE
 
+# What typer raises of words that it does not understand. From some version on it brings its own click.
+BadWords: type[Exception] = typer.BadParameter.__mro__[2]
+
 # The \b keeps typer from joining the lines.
 EXAMPLES = """\b
 Examples:
@@ -115,7 +121,9 @@ Examples:
 """
 
 
-def build_app() -> typer.Typer:
+@cache
+def program(commands: tuple[Register, ...]) -> Callable[..., Any]:
+    """All of these commands as one; made once for whoever runs several in a process."""
     app = typer.Typer(
         name="roost",
         help="Publish/subscribe by content, in a federation of brokers that rearranges itself.",
@@ -127,9 +135,9 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(root)
-    for register in COMMANDS:
+    for register in commands:
         register(app)
-    return app
+    return typer.main.get_command(app)
 
 
 def print_version(wanted: bool) -> None:
@@ -152,7 +160,7 @@ def root(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command and exits; whatever a person did wrong is one message, never a traceback."""
     try:
-        run(build_app(), arguments)
+        run(program(COMMANDS), arguments)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(EXIT_BAD_INPUT)
@@ -168,14 +176,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise
 
 
-def run(app: typer.Typer, arguments: Sequence[str] | None) -> None:
+def run(app: Callable[..., Any], arguments: Sequence[str] | None) -> None:
     words = sys.argv[1:] if arguments is None else arguments
     command = next((word for word in words if not word.startswith("-")), "")
     try:
         with needed_for(f"roost {command}".rstrip(), EXTRAS.get(command, "")):
-            app(args=arguments, prog_name="roost")
+            sys.exit(app(args=arguments, prog_name="roost", standalone_mode=False))
+    except BadWords as error:
+        refuse(error)
+    except typer.Abort:  # nobody is there to answer
+        sys.exit(EXIT_BAD_INPUT)
     finally:
         sys.stdout.flush()  # so that a reader who is gone is noticed here, not at shutdown
+
+
+def refuse(error: Any) -> NoReturn:
+    """Says what typer says, as everything else here says it."""
+    said = StringIO()
+    error.show(file=said)
+    print(said.getvalue().replace("Error: ", "error: ", 1), end="", file=sys.stderr)
+    sys.exit(error.exit_code)
 
 
 def leave_without_reader() -> None:

@@ -145,6 +145,8 @@ def up(
     ranked = isinstance(overlay, Hierarchy)
     peers = overlay.peers if isinstance(overlay, Hierarchy) else ()
     optimisers = optimisers_of(optimise or [], goal, observe=observe)
+    if ranked:
+        refuse_in_hierarchy(optimise or [])
     if sys.stderr.isatty():
         print(f"starting {len(overlay.brokers)} brokers ...", file=sys.stderr)
     federation = start(
@@ -282,6 +284,15 @@ def optimisers_of(
         )
     tables["relocation"] |= {"priority": found[1], "weight": float(found[2])}
     return tables
+
+
+def refuse_in_hierarchy(names: Sequence[str]) -> None:
+    """Before anything is started."""
+    from roost.broker.registry import module_class, objection_to_ranks
+
+    for name in names:
+        if objection := objection_to_ranks(module_class(name)):
+            raise UserError(f"--optimise {name}: {objection}")
 
 
 # --- what there is now ------------------------------------------------------------------------------

@@ -17,11 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, overload
 
-from roost.broker.config import ClientConfig
-from roost.broker.events import (
-    SubscribeRequested,
-    UnsubscribeRequested,
-)
+from roost.broker.events import SubscribeRequested, UnsubscribeRequested
 from roost.broker.messages import Publication
 from roost.client.arguments import (
     advertisement_of,
@@ -46,7 +42,8 @@ from roost.client.errors import (
     Refused,
 )
 from roost.client.inbox import Inbox, WhenFull
-from roost.client.line import ACK_DELAY_S, ACK_EVERY, HASTE_S, REDIAL_S, Dials, Line, Owner
+from roost.client.lasting import home_of, lasting_outbox, lasting_subscription
+from roost.client.line import HASTE_S, Dials, Line, Owner, line_config
 from roost.client.options import Options
 from roost.client.outbox import Outbox
 from roost.client.outgoing import Checked, Outgoing
@@ -66,9 +63,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("roost.client")
 
 State: TypeAlias = Literal["new", "connecting", "connected", "closed", "failed"]
-
-# Names of clients go to 300 characters, with the user's in front and a word of the process behind.
-OUTBOX_NAME_MAX = 200
 
 
 class Client:
@@ -122,13 +116,7 @@ class Client:
         if self._state != "new":
             raise Closed(f"{self.name} has been opened before; expected a new client")
         dialler = self._dialler(self._target)
-        config = ClientConfig(
-            client=self.name,
-            session=secrets.token_hex(16),
-            ack_every=ACK_EVERY,
-            ack_delay_s=ACK_DELAY_S,
-            redial_s=REDIAL_S,
-        )
+        config = line_config(self.name, secrets.token_hex(16))
         owner = Owner(
             handed=self._handed,
             dropped=self._dropped,
@@ -377,19 +365,14 @@ class Client:
         self._live()
         check_text("name", name, optional=False)
         check_whole("after", after, 0)
-        if not name or len(name) > OUTBOX_NAME_MAX or not name.isprintable():
-            raise ValueError(
-                f"the outbox is called {name[:80]!r}; expected 1 to {OUTBOX_NAME_MAX} visible characters"
-            )
+        lasting = lasting_outbox(self._target, name)
         self._outboxes = [there for there in self._outboxes if not there.is_closed]
         if any(there.name == name for there in self._outboxes):
             raise ValueError(f"this client has the outbox {name!r} already")
-        target = self._target
         outbox = Outbox(
             name,
-            client_name=f"{target.user or 'outbox'}~{name}",
-            session=f"{target.user}~outbox/{name}" if target.user else f"outbox/{name}",
-            dialler=self._dialler(_first(target)),
+            lasting=lasting,
+            dialler=self._dialler(home_of(self._target)),
             options=self._options,
             outgoing=self._outgoing,
             advertisements=(
@@ -489,17 +472,14 @@ class Client:
     def _subscribe_durably(
         self, name: str, interest: Interest, bound: int, *, auto_ack: bool
     ) -> DurableSubscription:
-        if not name or len(name) > 256 or not name.isprintable():
-            raise ValueError(f"durable is {name[:80]!r}; expected 1 to 256 visible characters")
+        lasting = lasting_subscription(self._target, name)
         if any(there.name == name and there.is_read for there in self._durables.values()):
             raise ValueError(f"this client reads the durable subscription {name!r} already")
-        target = self._target
         session = DurableSession(
             name=name,
-            client_name=f"{target.user or 'durable'}~{name}",
-            session=f"{target.user}~durable/{name}" if target.user else f"durable/{name}",
+            lasting=lasting,
             interest=interest,
-            dialler=self._dialler(_first(target)),
+            dialler=self._dialler(home_of(self._target)),
             buffer_max=bound,
             timeout_s=self._options.timeout_s,
         )
@@ -603,19 +583,6 @@ class Client:
             self._set_state("closed" if isinstance(error, ConnectError) else "failed", str(error))
             for inbox in self._inboxes.values():
                 inbox.end(line.failure)
-
-
-def _first(target: Target) -> Target:
-    """Only its first broker."""
-    if len(target.addresses) < 2:
-        return target
-    return Target(
-        url=target.url,
-        addresses=target.addresses[:1],
-        tls=target.tls,
-        user=target.user,
-        token=target.token,
-    )
 
 
 def _check_length(interest: Interest | Advertisement, limits: Limits) -> None:

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from roost.broker.messages import Login
 from roost.client.connection import (
+    GREETING_S,
     KEEPALIVE_S,
     STANDBY_GREETING_S,
     Connection,
@@ -81,7 +82,10 @@ class Dialler:
         self._login = Login(target.user, target.token) if target.token else None
         self._entry = Entry(target.entry, self._context, self._login) if target.entry else None
         self._current: tuple[str, int] | None = None  # whose session it is
-        self._lost_at = 0.0
+        self._lost_at = 0.0  # when there last was a session
+        self._dialled: Place | None = None  # who took the last connection, and
+        self._mute: Place | None = None  # ... took it, and never greeted us
+        self._in_vain = 0  # so many did that since there was a session
 
     @property
     def broker(self) -> str:
@@ -93,16 +97,21 @@ class Dialler:
         """How long to wait at most before dialling again."""
         return STANDBY_REDIAL_S if self._current in self._besides else REDIAL_MAX_S
 
-    def lost(self, now: float) -> None:
-        """The connection is gone."""
-        self._lost_at = now
+    def lost(self, now: float, *, answered: bool) -> None:
+        """The connection is gone, and whether there was ever a session on it."""
+        if answered:
+            self._lost_at, self._mute, self._in_vain = now, None, 0
+        else:
+            self._mute = self._dialled
+            self._in_vain += 1
 
     async def dial(self, line: Line, broker: str) -> None:
         """Connect to `broker`, or else to the first that answers; DialError if none does."""
         reasons = []
         nobody = True
         turn = await self._turn(broker, line.loop.time(), moves=line.is_attached)
-        for address in self._with_standbys(turn):
+        # A process that was stopped takes connections, too: whoever did not answer comes last.
+        for address in sorted(self._with_standbys(turn), key=lambda each: each == self._mute):
             try:
                 async with asyncio.timeout(DIAL_S):
                     await self._connect(line, address, broker)
@@ -113,6 +122,7 @@ class Dialler:
                 reasons.append(f"{shown(address)}: {_words(error)}")
                 nobody = nobody and isinstance(error, ConnectionRefusedError)
             else:
+                self._dialled = address
                 if broker == self._target.url:
                     self._current = address
                 return
@@ -161,7 +171,9 @@ class Dialler:
             if other is not None:
                 self._besides[address], self._besides[other] = other, address
 
-        greeting_s = STANDBY_GREETING_S if address in self._besides else None
+        # Each of the two gets its turn, and then twice as long: their machine may be busy.
+        patience_s = STANDBY_GREETING_S * (1 << min(self._in_vain // 2, 8))
+        greeting_s = min(patience_s, GREETING_S) if address in self._besides else None
         await line.loop.create_connection(
             lambda: Connection(
                 line,

@@ -2,9 +2,8 @@
 
 The broker keeps the session under the subscription's name, for the next process that asks for it. Each has
 a machine and a connection of its own, so that what is acknowledged in one holds up no other. An event
-counts as handled when the application says so, in any order; the broker hears how far all of them are. What
-was not acknowledged comes again to whoever reads next: at least once, and in order. In the same process
-exactly that comes again (`acknowledged`); to the next one also what was acknowledged behind it.
+counts as handled when the application says so, in any order (`acknowledged`). What was not acknowledged comes
+again to whoever reads next, in order, and nothing else does.
 
 The session stands at the first broker of the URL, and at no other: a second one elsewhere would get the same
 events once more.
@@ -19,7 +18,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from roost.broker.config import ClientConfig
 from roost.broker.events import Handled, SubscribeRequested
 from roost.broker.messages import Publication
 from roost.client.acknowledged import REMEMBERED, Acks, Beyond
@@ -27,7 +25,8 @@ from roost.client.arguments import check_flag, check_kind, check_seconds
 from roost.client.errors import Closed, Refused
 from roost.client.event import DurableEvent, ReceivedEvent
 from roost.client.inbox import Inbox, Missing
-from roost.client.line import ACK_DELAY_S, ACK_EVERY, REDIAL_S, Dials, Line, Owner
+from roost.client.lasting import Lasting
+from roost.client.line import Dials, Line, Owner, line_config
 from roost.client.subscription import Subscription
 from roost.language.values import INT_MAX
 
@@ -49,8 +48,7 @@ class DurableSession:
         self,
         *,
         name: str,
-        client_name: str,
-        session: str,
+        lasting: Lasting,
         interest: Interest,
         dialler: Dials,
         buffer_max: int,
@@ -63,21 +61,18 @@ class DurableSession:
         self._interest = interest
         self._epoch = 0
         self._acks = Acks()
-        self._where = (dialler.broker, session)
+        self._where = (dialler.broker, lasting.session)
         # What this process has acknowledged of it before, and the broker does not know of.
         self._before: Beyond = {}
         self._is_due = False  # to say how far we are, at the end of this turn
         self._opening: asyncio.Lock = asyncio.Lock()
         self._is_open = False
-        config = ClientConfig(
-            client=client_name,
-            session=session,
+        config = line_config(
+            lasting.client,
+            lasting.session,
             durable=True,
             process=secrets.token_hex(8),
             waits_for_application=True,
-            ack_every=ACK_EVERY,
-            ack_delay_s=ACK_DELAY_S,
-            redial_s=REDIAL_S,
         )
         owner = Owner(
             handed=self._handed,
@@ -154,7 +149,7 @@ class DurableSession:
     def _say_reached(self) -> None:
         if self._is_due:
             self._is_due = False
-            self.line.handle(Handled(self._acks.reached))
+            self.line.handle(Handled(self._acks.reached, self._acks.unsaid()))
 
     # --- what the line tells --------------------------------------------------------------------------
 

@@ -115,9 +115,8 @@ class ReceivedEvent(EventView):
 class DurableEvent(ReceivedEvent):
     """An event of a durable subscription: it comes again unless it is acknowledged.
 
-    Events may be acknowledged in any order. The broker keeps all from the first on that is not. So to this
-    process exactly what it has not acknowledged comes again, when it closes the subscription and opens it
-    again; a process that comes after it also gets what was acknowledged behind one that was not.
+    Events may be acknowledged in any order. What was not acknowledged comes again, in order, and no other,
+    when this process opens the subscription again or another one does.
     """
 
     __slots__ = ("_epoch", "_number", "_session")

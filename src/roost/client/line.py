@@ -74,6 +74,18 @@ MOVES_KEPT = 1_000
 LOOK_S = 0.5
 
 
+def line_config(client: str, session: str, **more: Any) -> ClientConfig:
+    """The settings of a machine, with what is the same for all lines."""
+    return ClientConfig(
+        client=client,
+        session=session,
+        ack_every=ACK_EVERY,
+        ack_delay_s=ACK_DELAY_S,
+        redial_s=REDIAL_S,
+        **more,
+    )
+
+
 class Dials(Protocol):
     """Makes connections, each of which says so by `Line.opened`; see `dialling` and `memory`."""
 
@@ -85,7 +97,7 @@ class Dials(Protocol):
 
     async def dial(self, line: Line, broker: str) -> None: ...
 
-    def lost(self, now: float) -> None: ...
+    def lost(self, now: float, *, answered: bool) -> None: ...
 
 
 class Owner(NamedTuple):
@@ -234,7 +246,7 @@ class Line:
         self._connections.discard(connection)
         if self._open.pop(connection.id, None) is not None:
             self._why = reason
-            self._dialler.lost(self.loop.time())
+            self._dialler.lost(self.loop.time(), answered=self.is_attached)
             self.handle(ConnectionClosed(connection.id, reason))
             self.intake.lost(connection)
 
@@ -275,7 +287,7 @@ class Line:
         elif isinstance(command, Close):
             connection = self._open.pop(command.connection, None)
             if connection is not None:
-                self._dialler.lost(self.loop.time())
+                self._dialler.lost(self.loop.time(), answered=self.is_attached)
                 connection.close(command.reason)
                 self.intake.lost(connection)
 

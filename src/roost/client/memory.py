@@ -134,7 +134,7 @@ class MemoryDialler:
     def redial_max_s(self) -> float:
         return REDIAL_MAX_S
 
-    def lost(self, now: float) -> None:
+    def lost(self, now: float, *, answered: bool) -> None:
         """There is no other to go to."""
 
 

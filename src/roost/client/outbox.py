@@ -28,12 +28,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from roost.broker.config import ClientConfig
 from roost.broker.messages import Publication
 from roost.broker.permissions import NAME_SEPARATOR
 from roost.client.arguments import check_seconds, check_whole
 from roost.client.errors import ClientError, Closed, Refused
-from roost.client.line import ACK_DELAY_S, ACK_EVERY, HASTE_S, REDIAL_S, Dials, Line, Owner
+from roost.client.lasting import Lasting
+from roost.client.line import HASTE_S, Dials, Line, Owner, line_config
 from roost.client.options import Options
 from roost.client.outgoing import Checked, Outgoing
 from roost.client.publishing import Publishing
@@ -76,8 +76,7 @@ class Outbox:
         self,
         name: str,
         *,
-        client_name: str,
-        session: str,
+        lasting: Lasting,
         dialler: Dials,
         options: Options,
         outgoing: Outgoing,
@@ -90,16 +89,13 @@ class Outbox:
         self._outgoing = outgoing
         self._advertisements = advertisements
         process = secrets.token_hex(8)
-        config = ClientConfig(
-            client=client_name,
-            session=session,
+        config = line_config(
+            lasting.client,
+            lasting.session,
             durable=True,
             process=process,
-            publisher=f"{client_name}{NAME_SEPARATOR}{process}",
+            publisher=f"{lasting.client}{NAME_SEPARATOR}{process}",
             published=after,
-            ack_every=ACK_EVERY,
-            ack_delay_s=ACK_DELAY_S,
-            redial_s=REDIAL_S,
         )
         owner = Owner(
             handed=self._handed,

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import msgpack
 
-from roost.broker.messages import DATA, Frame, Publication
+from roost.broker.messages import DATA, Publication
 from roost.broker.runs import Run
 from roost.wire.codec import PREFIX_SIZE, decoder_for
 from roost.wire.kinds import FRAME_ITEMS, MESSAGE_TAGS
 from roost.wire.limits import NO_LIMITS
+from roost.wire.runs import AS_SENT
 
 if TYPE_CHECKING:
     from roost.client.connection import Connection
@@ -62,18 +63,6 @@ def first_unaccepted(run: Run, acked: int) -> int:
     first = decoder_for(NO_LIMITS).decode(run.data[PREFIX_SIZE : PREFIX_SIZE + length])
     published: int = first.message.sequence  # type: ignore[union-attr]
     return published + max(0, acked + 1 - run.first)
-
-
-def frames_of(data: bytes) -> Sequence[Frame]:
-    """The frames of a run, from its bytes."""
-    decode = decoder_for(NO_LIMITS).decode
-    frames: list[Any] = []
-    at = 0
-    while at < len(data):
-        start = at + PREFIX_SIZE
-        at = start + _read_length(data, at)[0]
-        frames.append(decode(data[start:at]))
-    return frames
 
 
 class Running:
@@ -179,5 +168,5 @@ class Running:
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         last = self._first + self.count - 1
         self.count = self._size = 0
-        self._line.machine.channel.data.push_run(Run(self._first, last, data, frames_of))
+        self._line.machine.channel.data.push_run(Run(self._first, last, data, AS_SENT))
         connection.send_bytes(data)

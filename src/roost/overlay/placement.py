@@ -10,6 +10,12 @@ stand against it:
 
 A time is told apart from another only if it is longer by more than `TIE` and by more than `NOISE_S`: on one
 machine, or one switch, all are equally near, and the rest decides.
+
+Where links follow the traffic (002), it meets at large brokers, and the others become their leaves. There a
+newcomer that knows nobody but its contact is *referred* to the largest broker beside it that has room: a leaf
+would have to relay for it until the link has moved. And the neighbours of one that leaves go to its *heir*,
+which has to have room for all of them: one with twice as many as it may have takes nobody more until it has
+got rid of these, one by one.
 """
 
 from __future__ import annotations
@@ -17,13 +23,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from roost.errors import UserError
 
 FANOUT_MAX = 8
 TIE = 0.05
 NOISE_S = 0.000_5
+
+# What a broker is called, by name or by number.
+Name = TypeVar("Name", int, str)
 
 
 class Candidate(NamedTuple):
@@ -64,6 +73,28 @@ def place(candidates: Sequence[Candidate], fanout_max: int = FANOUT_MAX) -> Plac
             )
     why = f"{_ms(best.distance_s)} away, {best.hops} hops from the farthest"
     return Placement(best.broker, f"{why}, {best.neighbours} neighbours", passed_over)
+
+
+def referred(neighbours: Mapping[Name, int], fanout_max: float = inf) -> Name:
+    """Whom a newcomer is linked to, of its contact and that one's neighbours, which have so many neighbours.
+
+    The contact has room, at least.
+    """
+    return _largest(neighbours, fanout_max - 1)
+
+
+def heir_of(neighbours: Mapping[Name, int], fanout_max: float = inf) -> Name:
+    """To whom the others go, of the neighbours of one that leaves, which have so many neighbours with it.
+
+    If none has room for all, to the smallest.
+    """
+    smallest = min(neighbours.values())
+    return _largest(neighbours, max(fanout_max - (len(neighbours) - 2), smallest))
+
+
+def _largest(neighbours: Mapping[Name, int], most: float) -> Name:
+    fit = [name for name, count in neighbours.items() if count <= most]
+    return min(fit, key=lambda name: (-neighbours[name], name))
 
 
 def _unfit(candidate: Candidate, fanout_max: int) -> str:

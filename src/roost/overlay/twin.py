@@ -41,48 +41,31 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct
-
 from roost.overlay import twin_words as tw
+from roost.overlay.twin_settings import TwinSettings, leave_to_go_on
 from roost.overlay.twin_words import Command, Happening, Membership, Position
 
 Role: TypeAlias = Literal["waiting", "standby", "leader", "stopping"]
-Leave: TypeAlias = Literal["yes", "ask", "no"]
 
 # What a leader keeps of the last commits, for a standby that was away for a moment.
 TAIL_BYTES = 32_000_000
 
 
-class TwinSettings(Struct, frozen=True, kw_only=True):
-    """What both of a pair have to be told."""
-
-    broker: str
-    node: str  # of the store
-    first: bool  # it leads, if neither has ever led
-    alone: bool = False
-    witness: str = ""
-    takeover_s: float = 1.5
-    address: str = ""  # where clients find it, when it is the broker
-
-
-def leave_to_go_on(settings: TwinSettings, *, leads: bool) -> Leave:
-    """Whether a member may go on without the other, from which nothing is heard."""
-    if not settings.alone:
-        return "no" if leads else "yes"
-    if settings.witness:
-        return "ask"
-    return "yes" if leads else "no"
-
-
 class Follower:
     """The other, seen from the leader."""
 
-    __slots__ = ("loading", "member", "stored")
+    __slots__ = ("due", "loading", "member", "stored")
 
-    def __init__(self, *, member: bool, loading: bool) -> None:
+    def __init__(self, due: int, *, member: bool, loading: bool) -> None:
+        self.due = due  # what there was when it began to follow
         self.member = member  # it may go on without us
         self.loading = loading  # a snapshot is on its way
         self.stored = 0  # the number up to which it has answered
+
+    @property
+    def lags(self) -> bool:
+        """It has not come as far as we were: nobody should have to wait for all of that."""
+        return self.loading or self.stored < self.due
 
 
 class Twin:
@@ -467,7 +450,7 @@ class Twin:
         member = ours.pair and theirs is not None and theirs.epoch == ours.epoch
         at = hello.position
         near = at == self._floor or (at.run == self._run and at.number >= self._floor.number)
-        self._follower = Follower(member=member, loading=not near)
+        self._follower = Follower(self._local, member=member, loading=not near)
         if ours.pair and not member:
             self._note(Membership(ours.epoch, ours.leader, False), self._is_no_member)
         self._say(tw.Follow(ours, not near))
@@ -512,7 +495,7 @@ class Twin:
         """The other has all that there was when it began to follow: nothing without it from now on."""
         follower = self._follower
         assert follower is not None
-        if self._noting is not None or follower.loading or (self._gated and follower.member):
+        if self._noting is not None or follower.lags or (self._gated and follower.member):
             return
         self._gated = True
         assert self.membership is not None

@@ -60,7 +60,7 @@ def choose_dimensions(
 ) -> DimensionChoice:
     """At most so many dimensions, for so many matchers."""
     known = {dimension.attribute: dimension for dimension in present}
-    extents = {name: extent_of(name, subscriptions, events) for name in _asked(subscriptions)}
+    extents = {name: extent_of(name, subscriptions, events) for name in asked(subscriptions)}
     shares = {
         name: searched_shares(known.get(name, extent), subscriptions, events, matchers)
         for name, extent in extents.items()
@@ -138,7 +138,7 @@ def _searched(
     return float(least.mean()) if len(events) else 1.0
 
 
-def _asked(subscriptions: Sequence[Interest]) -> list[str]:
+def asked(subscriptions: Sequence[Interest]) -> list[str]:
     """Attributes that anybody asks for."""
     found = {name for s in subscriptions for f in filters_of(s) for name in f.sets}
     return sorted(found)

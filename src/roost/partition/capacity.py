@@ -1,13 +1,16 @@
 """What a service can bear, as a fluid: sizes of all sets, what each message takes where, and what saturates.
 
-Of subscriptions as arrays of spans and messages as arrays of points. Matching takes time in proportion to
-the set that is searched, or to a power of its size. `saturation` says, of each way to forward, at how many
-messages a second the busiest matcher has no rest, in units in which a subscription takes a second; ratios
-of these are what the experiments compare. With the paper's baselines: P2P is one dimension, full
-replication every subscription on every matcher.
+Of subscriptions as arrays of spans and messages as arrays of points. What matching takes is a function of the
+size of the set that is searched: in proportion to it, a power of it, or as it was measured. `saturation`
+says, of each way to forward, at how many messages a second the busiest matcher has no rest, in units in which
+a subscription takes a second; ratios of these are what the experiments compare. With the paper's baselines:
+P2P is one dimension, full replication every subscription on every matcher.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -18,6 +21,8 @@ from roost.partition.segments import SegmentTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+# What matching takes, of the sizes of sets.
+Cost: TypeAlias = Callable[[Floats], Floats]
 
 
 class Saturation(Struct, frozen=True):
@@ -47,8 +52,18 @@ def set_sizes(table: SegmentTable, low: Floats, high: Floats) -> list[Ints]:
     return sizes
 
 
+def proportional(sizes: Floats) -> Floats:
+    """Each subscription of a set takes the same."""
+    return sizes
+
+
+def power(exponent: float) -> Cost:
+    """The size of a set to this power."""
+    return lambda sizes: sizes**exponent
+
+
 def saturation(
-    table: SegmentTable, low: Floats, high: Floats, points: Floats, *, exponent: float = 1.0
+    table: SegmentTable, low: Floats, high: Floats, points: Floats, cost: Cost = proportional
 ) -> Saturation:
     """Rows of `low` and `high` are subscriptions, rows of `points` messages; columns are dimensions."""
     names = table.matchers()
@@ -61,7 +76,7 @@ def saturation(
         places = np.searchsorted(starts, points[:, dimension], side="right") - 1
         owner = np.array([number[segment.owner] for segment in row])
         matchers[:, dimension] = owner[places]
-        works[:, dimension] = sizes[dimension][places].astype(np.float64) ** exponent
+        works[:, dimension] = cost(sizes[dimension].astype(np.float64))[places]
     count, messages = len(names), len(points)
     best = optimum(matchers, works, count)
     fewest = np.argmin(works, axis=1)
@@ -71,7 +86,7 @@ def saturation(
         loads = divided(np.full(messages, dimension), matchers, works, count)
         alone.append(loads)
         every += loads / points.shape[1]
-    replicated = float(len(low)) ** exponent * messages / count
+    replicated = float(cost(np.array([float(len(low))]))[0]) * messages / count
     lightest = min(alone, key=lambda loads: float(loads.max()))
     return Saturation(
         best=messages / best.work_at_most,

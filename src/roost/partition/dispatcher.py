@@ -33,8 +33,6 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-import numpy as np
-
 from roost.broker import events as ev
 from roost.broker.commands import Answered, Record, StoreKey
 from roost.broker.config import BrokerConfig
@@ -54,16 +52,16 @@ from roost.broker.module import Module
 from roost.broker.node import Listeners
 from roost.broker.server import Costs
 from roost.broker.station import Station
-from roost.broker.written_ids import WrittenIds
 from roost.errors import UserError
-from roost.partition import notes, roster
+from roost.partition import bundles, notes
+from roost.partition.asking import Asking
 from roost.partition.attributes import DimensionStep
-from roost.partition.batch import Batch, Written
+from roost.partition.bundles import Bundles, Parting
 from roost.partition.candidates import Candidates
 from roost.partition.curator import SAMPLE, Curator, operators_step
 from roost.partition.decisions import reshaped, wished
 from roost.partition.departures import Departures
-from roost.partition.direct import DELIVERIES, DIRECT, Arrivals, Envelope
+from roost.partition.direct import DELIVERIES, DIRECT, Arrivals
 from roost.partition.forwarding import POLICIES
 from roost.partition.handover import JOINS, first_table
 from roost.partition.holding import Held, Holding
@@ -72,7 +70,7 @@ from roost.partition.needs import Needs
 from roost.partition.patches import Patch
 from roost.partition.pulse import Pulse
 from roost.partition.roster import Answer, Roster
-from roost.partition.segments import Option, SegmentTable, regions_of
+from roost.partition.segments import SegmentTable, regions_of
 from roost.partition.settings import DispatcherSettings, parse_dimensions
 from roost.partition.shares import Shares
 from roost.partition.sights import Sights
@@ -119,6 +117,7 @@ class Dispatcher(Station):
         self.curator = Curator(settings.dimensions_max)
         super().__init__(config, modules, settings)
         self.roster = Roster(self.clientele.subscriptions)
+        self.bundles = Bundles(self.roster, self._work, config, self.deliver)
         me = self.identity.name
         self.space = next((s for s, names in settings.spaces.items() if me in names), "")
         its = settings.spaces.get(self.space, [])
@@ -148,7 +147,19 @@ class Dispatcher(Station):
             self.holding, self._others, self.links, self._say, self.keep, self._handed_over
         )
         self._kept_back: dict[int, Message] = {}  # between `clear` and `begin`
-        self._unasked: dict[Held, None] = {}  # to be asked about, until `handled`
+        self.asking = Asking(
+            me,
+            self.holding,
+            self.candidates,
+            self.shares,
+            self.needs,
+            self.links,
+            self.node.pausing,
+            say=self._say,
+            later=self._later,
+            link_outbox_max=config.link_outbox_max,
+            direct=self._direct,
+        )
         self._handlers[ev.Asked] = self._asked_by_operator
         self._heard: dict[type, Callable[[Link, Any], None]] = {
             notes.Hello: self._hello,
@@ -174,7 +185,7 @@ class Dispatcher(Station):
     # --- the beginning, and neighbours --------------------------------------------------------------
 
     def restored(self, records: Mapping[StoreKey, Any]) -> None:
-        roster.warm_up()
+        bundles.warm_up()
         self.shares.epoch = f"{self.identity.in_this_life}.{self.identity.life}"
         self.holding.life = self._arrivals.life = self.shares.epoch
         self._random.seed(self.shares.epoch)
@@ -231,7 +242,7 @@ class Dispatcher(Station):
                 self.holding.let_go(held)
             self._go_on_reading()
         else:
-            self._unasked.update(dict.fromkeys(given_up))
+            self.asking.add(given_up)
 
     def clear(self, link: Link, cause: str) -> None:
         # Of all that waits for a neighbour only publications would stay, and what goes to dispatchers are
@@ -281,7 +292,7 @@ class Dispatcher(Station):
             self._give_up(link.name)
             self.sights.forget(link.name)
             self.shares.begin(link.name, hello.life, regions_of(self.steward.table, link.name))
-        self._ask_again()
+        self.asking.again()
 
     def session_messages(self) -> Listeners:
         return {
@@ -300,75 +311,23 @@ class Dispatcher(Station):
 
     def _need(self, link: Link, need: notes.Need) -> None:
         self.needs.need(link, need)
-        self._ask_again()
+        self.asking.again()
 
     # --- events -------------------------------------------------------------------------------------
 
     def from_session(self, session: Session, publication: Publication) -> None:
         if not self._direct:
             self.keep("held", publication.publisher, publication.sequence, value=publication)
-        self._unasked[self.holding.hold(publication, session, self.now)] = None
+        self.asking.add((self.holding.hold(publication, session, self.now),))
         if len(self.holding) >= self.settings.held_max and session.connection is not None:
             self.pulse.is_full = True
             self.node.pausing.stop(session.connection)
 
     def handled(self) -> None:
         """What came at once is asked about at once, with all that has been subscribed to here by then."""
-        if self._unasked:
-            self.shares.flush()
-            unasked, self._unasked = self._unasked, {}
-            kinds: dict[tuple[str, ...], list[Held]] = {}
-            for held in unasked:
-                if held.asked is None and held.found is None:
-                    kinds.setdefault(tuple(held.publication.event.attributes), []).append(held)
-            for some in kinds.values():
-                self._ask(some)
-                if self.settings.choose_s > 0:
-                    self.curator.note([held.publication.event for held in some])
-
-    def _ask(self, some: Sequence[Held]) -> None:
-        """Ask the best candidates that have not been asked; about what there is none for, later."""
-        if not self.needs.complete:
-            self._later()  # nobody knows what has to be known
-            return
-        events = Batch.of([held.publication.event.attributes for held in some])
-        points = events.points(self.candidates.dimensions)
-        tried = [held.tried for held in some]
-        division, nobody = self.candidates.divide(points, tried, self.now)
-        for option, places in division:
-            self._question(option, [some[place] for place in places.tolist()], events.take(places))
-        for place in nobody:
-            some[place].tried = ()
-            self._later()
-
-    def _question(self, option: Option, some: Sequence[Held], events: Batch) -> None:
-        """In as many notes as it takes."""
-        count, parts = len(some), 1
-        if count > notes.EVENTS_MAX:
-            parts = -(-count // notes.EVENTS_MAX)
-        elif count > 1 and self._size(some, events) > notes.BULK_BYTES:
-            parts = 2
-        if parts > 1:
-            for places in np.array_split(np.arange(count), parts):
-                part = some[places[0] : places[-1] + 1]
-                self._question(option, part, events.take(places))
-            return
-        link, heard = self.links[option.matcher], self.shares.heard(option.matcher)
-        request = self.holding.asking(some, option, heard)
-        needs = {**self.needs.marks, self.identity.name: (self.shares.epoch, heard)}
-        whole = tuple(Envelope.of(held.publication) for held in some) if self._direct else ()
-        written = Written(count) if whole else events.written()
-        self._say(link, notes.Asks(self.holding.life, request, option.key, needs, written, whole))
-        lane = link.channel.data
-        if lane.sent - lane.acked >= self.config.link_outbox_max:
-            for held in some:
-                if held.source is not None:
-                    self.node.pausing.block(held.source, link)
-
-    def _size(self, some: Sequence[Held], events: Batch) -> int:
-        if self._direct:
-            return events.size() + sum(len(held.publication.payload) for held in some)
-        return events.size()
+        for some in self.asking.put(self.now):
+            if self.settings.choose_s > 0:
+                self.curator.note([held.publication.event for held in some])
 
     def _is_there(self, matcher: str) -> bool:
         link = self.links.get(matcher)
@@ -398,7 +357,7 @@ class Dispatcher(Station):
             for held in some:
                 if held is not None and question is not None:
                     held.tried = (*held.tried, question.option)
-                    self._unasked[held] = None
+                    self.asking.add((held,))
 
     def _came(self, some: Sequence[tuple[Held, int]], answer: Answer) -> None:
         """A matcher has delivered these to others, and says whom here they are for."""
@@ -419,6 +378,8 @@ class Dispatcher(Station):
         durable, now = self._work.journal is not None, self.now
         count, took_s = 0, 0.0
         anybody = self._anybody()
+        at_once: list[Parting] = []
+        one_by_one = durable or self._listening
         for held in self.holding.released(publisher):
             publication, answer = held.publication, held.found
             assert answer is not None
@@ -429,9 +390,15 @@ class Dispatcher(Station):
             if answer.others:
                 self._pass_on(publication, answer.ids_elsewhere(held.place))
             source = held.source if held.source is not None else anybody
-            if source is not None:
+            if source is None:
+                continue
+            if one_by_one:
                 here = self.roster.receivers(answer, held.place, publication.event)
                 self.route(source, publication, 0, (), here)
+            else:
+                at_once.append(Parting(publication, answer, held.place))
+        self.bundles.let_go(at_once)
+        self.traffic.routed += len(at_once)
         self.pulse.answered(count, took_s)
         self._go_on_reading()
         self.departures.go_on()
@@ -453,23 +420,6 @@ class Dispatcher(Station):
     def _anybody(self) -> Session | None:
         """Of an event that came in an earlier life, or whose client has left: nobody is held up by it."""
         return next(iter(self.sessions.values()), None)
-
-    def _delivered_to(
-        self, session: Session, publication: Publication, ids: Sequence[str], hops: int
-    ) -> Frame | None:
-        """The short way for a client that keeps up, and ids that fit a frame."""
-        lane, config = session.channel.data, self.config
-        if (
-            type(ids) is not WrittenIds
-            or len(ids.encoded) > config.delivery_ids_bytes_max
-            or not session.open
-            or session.dropped
-            or lane.memory_max
-            or lane.journal is not None
-            or lane.sent - lane.acked >= config.session_outbox_max
-        ):
-            return super()._delivered_to(session, publication, tuple(ids), hops)
-        return lane.push(Delivery(publication, ids), hops)  # type: ignore[arg-type]
 
     def link_messages(self) -> Listeners:
         return {Delivery: self._delivered}
@@ -497,7 +447,7 @@ class Dispatcher(Station):
             self.shares.promise(matcher, regions_of(table, matcher))
             if self._direct and matcher not in members and not self._is_there(matcher):
                 self._give_up(matcher)
-        self._ask_again()
+        self.asking.again()
 
     # --- clients that move ----------------------------------------------------------------------------
 
@@ -513,7 +463,7 @@ class Dispatcher(Station):
         if name == FLUSH:
             self.shares.flush()
         elif name == RETRY:
-            self._ask_again()
+            self.asking.again()
             self.departures.go_on()
         elif name == PULL:
             self.set_timer(PULL, self.settings.pull_s)
@@ -532,9 +482,6 @@ class Dispatcher(Station):
 
     def _later(self) -> None:
         self.set_timer(RETRY, self.settings.retry_s)
-
-    def _ask_again(self) -> None:
-        self._unasked.update(dict.fromkeys(self.holding.waiting()))
 
     def _choose(self) -> None:
         """Whether another dimension would do good, or one less."""

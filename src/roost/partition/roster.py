@@ -1,9 +1,9 @@
 """A dispatcher's own subscriptions by number: what matchers call them, and whose each is.
 
 An event may match hundreds. So a matcher answers a dispatcher with numbers of the dispatcher's own (*slots*),
-as bytes that are an array, and here they become deliveries by way of arrays: all of an answer are sorted by
-client at once, and get their names as bytes, as a frame has them (`WrittenIds`): an event that matches
-hundreds touches no string.
+as bytes that are an array. Here those of many events are sorted by client at once (`groups`), and their names
+stand in a table of bytes, as a frame has them: see `bundles`. For an event by itself there is the obvious way
+(`receivers`).
 
 A slot is used again. So whoever gets an answer says how much the matcher had `heard` when it was asked: a
 slot that has changed since may have been of another subscription, and the one that has it now is looked at
@@ -13,17 +13,15 @@ again. That is done when an event is let go, not when its answer comes: subscrip
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import msgpack
 from numpy.typing import NDArray
 
 from roost.broker.hops import Entry, Session
-from roost.broker.written_ids import WrittenIds
 from roost.language import Event
-from roost.matching.kernels.gathering import MARK_BYTES, NAMES_MAX, gather_names
-from roost.matching.kernels.grouping import group_by_owner
+from roost.partition.kernels.grouping import group_by_owner
 from roost.partition.notes import Found
 
 FIRST_SIZE = 1_024
@@ -36,27 +34,20 @@ _encode = msgpack.Encoder().encode
 class Answer:
     """What a matcher has found for some events, and had heard of us when it was asked."""
 
-    __slots__ = ("_ends", "_slots", "groups", "heard", "others")
+    __slots__ = ("_ends", "_slots", "heard", "others")
 
     def __init__(self, found: Found, heard: int) -> None:
-        self._ends = np.frombuffer(found.ends, np.uint32)
+        self._ends: list[int] = np.frombuffer(found.ends, np.uint32).tolist()
         self._slots = np.frombuffer(found.slots, np.uint32)
         self.heard = heard
         self.others = {
             name: (np.frombuffer(ends, np.uint32), ids)
             for name, (ends, ids) in found.others.items()
         }
-        self.groups: Groups | None = None
 
-    @property
-    def arrays(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-        return self._slots, self._ends
-
-    def slots(self, place: int) -> list[int]:
+    def slots(self, place: int) -> NDArray[np.uint32]:
         """Those of one event."""
-        first = int(self._ends[place - 1]) if place else 0
-        slots: list[int] = self._slots[first : self._ends[place]].tolist()
-        return slots
+        return self._slots[self._ends[place - 1] if place else 0 : self._ends[place]]
 
     def ids_elsewhere(self, place: int) -> list[tuple[str, tuple[str, ...]]]:
         """Of one event, by dispatcher."""
@@ -68,28 +59,14 @@ class Answer:
         return found
 
 
-class Groups:
-    """An answer, sorted by client; it is true as long as no subscription changes."""
+class Groups(NamedTuple):
+    """What some events match, sorted by client: see `kernels.grouping`."""
 
-    __slots__ = ("changed", "counts", "ends", "event_ends", "names", "number", "sessions")
-
-    def __init__(
-        self,
-        number: int,
-        names: bytes,
-        ends: list[int],
-        counts: list[int],
-        sessions: list[Session],
-        event_ends: list[int],
-        changed: frozenset[int],
-    ) -> None:
-        self.number = number  # of the last change by then
-        self.names = names  # of all groups, one behind the other; ...
-        self.ends = ends  # ... where each ends, ...
-        self.counts = counts  # ... and how many they are
-        self.sessions = sessions
-        self.event_ends = event_ends
-        self.changed = changed  # events of which something has changed since the matcher was asked
+    slots: NDArray[np.uint32]
+    ends: NDArray[np.int64]
+    owners: NDArray[np.int64]
+    event_ends: NDArray[np.int64]
+    changed: list[int]  # events of which something has changed since the matcher was asked
 
 
 class Roster:
@@ -99,13 +76,13 @@ class Roster:
         self._entries = entries
         self._ids: NDArray[np.object_] = np.empty(FIRST_SIZE, object)
         # The same as MessagePack has them, a row each, and how much of the row.
-        self._names = np.zeros((FIRST_SIZE, FIRST_WIDTH), np.uint8)
-        self._widths = np.zeros(FIRST_SIZE, np.int64)
-        self._owners = np.full(FIRST_SIZE, NOBODY, np.int64)  # places in `_sessions`
+        self.names = np.zeros((FIRST_SIZE, FIRST_WIDTH), np.uint8)
+        self.widths = np.zeros(FIRST_SIZE, np.int64)
+        self._owners = np.full(FIRST_SIZE, NOBODY, np.int64)  # places in `sessions`
         self._changed_at = np.zeros(FIRST_SIZE, np.int64)
         self._slots: dict[str, int] = {}
         self._free: list[int] = []
-        self._sessions: list[Session | None] = []
+        self.sessions: list[Session | None] = []
         self._places: dict[Session, list[int]] = {}  # its place, and how many it has
         self._free_places: list[int] = []
         self._number = 0
@@ -118,8 +95,8 @@ class Roster:
             self._ids = np.concatenate([self._ids, np.empty(slot, object)])
             self._owners = np.concatenate([self._owners, np.full(slot, NOBODY, np.int64)])
             self._changed_at = np.concatenate([self._changed_at, np.zeros(slot, np.int64)])
-            self._widths = np.concatenate([self._widths, np.zeros(slot, np.int64)])
-            self._names = np.concatenate([self._names, np.zeros_like(self._names)])
+            self.widths = np.concatenate([self.widths, np.zeros(slot, np.int64)])
+            self.names = np.concatenate([self.names, np.zeros_like(self.names)])
         assert isinstance(entry.hop, Session)
         self._slots[entry.id] = slot
         self._ids[slot] = entry.id
@@ -129,12 +106,12 @@ class Roster:
         return slot
 
     def _name(self, slot: int, name: bytes) -> None:
-        width = self._names.shape[1]
+        width = self.names.shape[1]
         if len(name) > width:
-            more = np.zeros((len(self._names), max(width, len(name) - width)), np.uint8)
-            self._names = np.concatenate([self._names, more], axis=1)
-        self._names[slot, : len(name)] = np.frombuffer(name, np.uint8)
-        self._widths[slot] = len(name)
+            more = np.zeros((len(self.names), max(width, len(name) - width)), np.uint8)
+            self.names = np.concatenate([self.names, more], axis=1)
+        self.names[slot, : len(name)] = np.frombuffer(name, np.uint8)
+        self.widths[slot] = len(name)
 
     def remove(self, entry: Entry, number: int) -> None:
         """It is not, from this change on."""
@@ -149,7 +126,7 @@ class Roster:
         place[1] -= 1
         if not place[1]:
             del self._places[entry.hop]
-            self._sessions[place[0]] = None
+            self.sessions[place[0]] = None
             self._free_places.append(place[0])
 
     def _place(self, session: Session) -> int:
@@ -157,82 +134,43 @@ class Roster:
         if place is None:
             if self._free_places:
                 at = self._free_places.pop()
-                self._sessions[at] = session
+                self.sessions[at] = session
             else:
-                at = len(self._sessions)
-                self._sessions.append(session)
+                at = len(self.sessions)
+                self.sessions.append(session)
             place = self._places[session] = [at, 0]
         place[1] += 1
         return place[0]
 
     # --- answers ------------------------------------------------------------------------------------
 
-    def receivers(self, answer: Answer, place: int, event: Event) -> dict[Session, Sequence[str]]:
-        """The clients that an event is for, and the subscriptions of each, as of now."""
-        groups = answer.groups
-        if groups is None:
-            groups = answer.groups = self._grouped(answer)
-        if groups.number != self._number or place in groups.changed:
-            return self._looked_up(answer, place, event)
-        names, ends, counts, sessions = groups.names, groups.ends, groups.counts, groups.sessions
-        last = groups.event_ends[place]
-        first = groups.event_ends[place - 1] if place else 0
-        if first == last:
-            return {}
-        at = ends[first - 1] if first else 0
-        found: dict[Session, Sequence[str]] = {}
-        for group in range(first, last):
-            end = ends[group]
-            found[sessions[group]] = WrittenIds(names[at:end], counts[group])
-            at = end
-        return found
-
-    def _grouped(self, answer: Answer) -> Groups:
-        slots, ends = answer.arrays
+    def groups(self, some: Sequence[tuple[Answer, int]]) -> Groups:
+        """What events match, each in its place of an answer, by client."""
+        parts = [answer.slots(place) for answer, place in some]
+        slots = np.concatenate(parts)
+        ends = np.cumsum([len(part) for part in parts], dtype=np.uint32)
         grouped = np.empty_like(slots)
         owners, group_ends = np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
         event_ends = np.empty(len(ends), np.int64)
-        seen = np.full(2 * len(self._sessions), NOBODY)
+        seen = np.full(2 * len(self.sessions), NOBODY)
         count = group_by_owner(
             slots, ends, self._owners, seen, grouped, owners, group_ends, event_ends
         )
-        group_ends = group_ends[:count]
-        out = np.empty(int(self._widths[slots].sum()) + MARK_BYTES * count, np.uint8)
-        ends_at = np.empty(count, np.int64)
-        size = gather_names(grouped, group_ends, self._names, self._widths, out, ends_at)
-        changed: frozenset[int] = frozenset()
-        if self._number > answer.heard:
-            late = np.flatnonzero(self._changed_at[slots] > answer.heard)
-            changed = frozenset(np.searchsorted(ends, late, "right").tolist())
-        counts = np.diff(group_ends, prepend=0)
-        if (
-            counts.size and counts.max() > NAMES_MAX
-        ):  # looked up one by one: few will ever have so many
-            many = np.flatnonzero(counts > NAMES_MAX)
-            changed |= frozenset(np.searchsorted(event_ends, many, "right").tolist())
-        return Groups(
-            self._number,
-            out[:size].tobytes(),
-            ends_at.tolist(),
-            counts.tolist(),
-            [self._sessions[owner] for owner in owners[:count].tolist()],
-            event_ends.tolist(),
-            changed,
-        )
+        changed: list[int] = []
+        if any(answer.heard < self._number for answer, _ in some):
+            heard = np.repeat([answer.heard for answer, _ in some], list(map(len, parts)))
+            late = np.flatnonzero(self._changed_at[slots] > heard)
+            changed = np.unique(np.searchsorted(ends, late, "right")).tolist()
+        return Groups(grouped, group_ends[:count], owners[:count], event_ends, changed)
 
-    def _looked_up(self, answer: Answer, place: int, event: Event) -> dict[Session, Sequence[str]]:
-        """The same, one by one."""
+    def receivers(self, answer: Answer, place: int, event: Event) -> dict[Session, tuple[str, ...]]:
+        """The clients that one event is for, and the subscriptions of each, as of now."""
         found: dict[Session, list[str]] = {}
-        for slot in answer.slots(place):
-            id_ = self._ids[slot]
+        slots = answer.slots(place)
+        changed = (self._changed_at[slots] > answer.heard).tolist()
+        for id_, has_changed in zip(self._ids[slots].tolist(), changed, strict=True):
             if id_ is not None:
                 entry = self._entries[id_]
-                if self._changed_at[slot] <= answer.heard or entry.interest.matches(event):
+                if not has_changed or entry.interest.matches(event):
                     found.setdefault(entry.hop, []).append(id_)  # type: ignore[arg-type]
         return {session: tuple(its) for session, its in found.items()}
-
-
-@cache
-def warm_up() -> None:
-    """Have the kernel loaded, and compiled where it never has been, before the first event comes."""
-    Roster({}).receivers(Answer(Found("", 0, None, bytes(4), b""), 0), 0, Event({}))

@@ -12,7 +12,7 @@ have one row a publication that matches anything.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -80,8 +80,21 @@ def checked(
     not have may be missing, unless somebody `needs` them. `where` is what a message says it came from: a
     file, say. `or_text` is a column that may be one of texts.
     """
+    types = {field.name: field.dataType.simpleString() for field in frame.schema}
+    check_types(types, table, where=where, or_text=or_text, needs=needs)
+    return frame
+
+
+def check_types(
+    found: Mapping[str, str],
+    table: str,
+    *,
+    where: str = "",
+    or_text: str = "",
+    needs: Collection[str] = (),
+) -> None:
+    """What `checked` does, with the columns of a table and their types, as Spark names them."""
     later = LATER.get(table, {}).keys() - set(needs)
-    found: dict[str, Any] = {field.name: field.dataType for field in frame.schema}
     told = f"{where}: " if where else ""
     for field in spark_schema(table):
         there = found.get(field.name)
@@ -93,14 +106,13 @@ def checked(
                 f"{told}the table {table!r} has no column {field.name!r} ({expected}); there are"
                 f" {', '.join(map(repr, found)) or 'none'}"
             )
-        if there.simpleString() == "string" and field.name == or_text:
+        if there == "string" and field.name == or_text:
             continue
-        if there.simpleString() != expected:
+        if there != expected:
             raise UserError(
-                f"{told}the column {field.name!r} of the table {table!r} is {there.simpleString()};"
+                f"{told}the column {field.name!r} of the table {table!r} is {there};"
                 f" expected {expected}"
             )
-    return frame
 
 
 def with_long_ids(frame: DataFrame, name: str) -> DataFrame:

@@ -2,7 +2,8 @@
 
 Everything else in this package takes DataFrames, and from them the session. Local by default, any master
 by one argument: `local[4]`, `spark://host:7077`, `yarn`, `k8s://...`, or `sc://host:15002` for Spark Connect.
-Under `spark-submit` the master, and whatever else it sets, is its own.
+`local-cluster[2,1,1024]` is a cluster of this machine: two executors, each a process with one core and 1,024
+MB. Under `spark-submit` the master, and whatever else it sets, is its own.
 
 A failed task is tried three times in local mode too, which plain `local[N]` does not do.
 """
@@ -25,13 +26,14 @@ from typing import TYPE_CHECKING, Any
 
 from roost.errors import UserError
 from roost.pipeline.java import WITHOUT_ZIP, find_java, java_home
+from roost.pipeline.memory import total_memory
 from roost.pipeline.parsing import NO_ROOST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TASK_TRIES = 3
-# Of the machine's memory, for the JVM in local mode; the Python workers need most of the rest.
+# Of the memory that there is, for the JVM in local mode; the Python workers need most of the rest.
 MEMORY_SHARE, MEMORY_MAX_MB = 0.25, 8_192
 REACHED_S = 5.0
 # How long another Python may take to say that it has Roost.
@@ -39,9 +41,14 @@ WORKER_S = 60.0
 PARTITIONS_A_CORE = 2
 
 MASTERS = (
-    "local[2], spark://host:7077, yarn, k8s://https://host:6443, or sc://host:15002 (Spark Connect)"
+    "local[2], local-cluster[2,1,1024], spark://host:7077, yarn, k8s://https://host:6443, or"
+    " sc://host:15002 (Spark Connect)"
 )
-_MASTER = re.compile(r"(local(\[([0-9]+|\*)(, *[0-9]+)?\])?|yarn|(spark|sc|k8s)://.+)")
+_MASTER = re.compile(
+    r"(local(\[([0-9]+|\*)(, *[0-9]+)?\])?|local-cluster\[[1-9][0-9]*(, *[1-9][0-9]*){2}\]"
+    r"|yarn|(spark|sc|k8s)://.+)"
+)
+_LOCAL_CLUSTER = re.compile(r"local-cluster\[([0-9]+), *([0-9]+), *([0-9]+)\]")
 _DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
 
 # The JVM says only what went wrong.
@@ -231,11 +238,17 @@ def settings_for(master: str | None) -> dict[str, str]:
         "spark.python.daemon.module": "roost.pipeline.worker_daemon",
         "spark.python.unix.domain.socket.enabled": "true",
     }
+    if cluster := _LOCAL_CLUSTER.fullmatch(master):
+        _, each, megabytes = cluster.groups()
+        # An executor is the whole of its worker: by default it would want a gigabyte, and all cores.
+        settings |= {"spark.executor.cores": each, "spark.executor.memory": f"{megabytes}m"}
     return settings
 
 
 def local_cores(master: str) -> int:
     """How many tasks a local master runs at a time."""
+    if cluster := _LOCAL_CLUSTER.fullmatch(master):
+        return int(cluster[1]) * int(cluster[2])
     found = re.match(r"local\[([0-9]+|\*)", master)
     if found is None:
         return 1
@@ -243,15 +256,15 @@ def local_cores(master: str) -> int:
 
 
 def _memory_mb() -> int:
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
-    return max(1_024, min(int(MEMORY_SHARE * total), MEMORY_MAX_MB))
+    return max(1_024, min(int(MEMORY_SHARE * total_memory()) >> 20, MEMORY_MAX_MB))
 
 
 def java_environment(master: str | None) -> dict[str, str]:
     """The environment that Spark's JVM starts in."""
     # Its Python workers are this interpreter, which finds pyspark by itself.
     ours = os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
-    alone = ours and master is not None and master.startswith("local")
+    # A local cluster needs SPARK_HOME, to start its executors.
+    alone = ours and master is not None and re.match(r"local(\[|$)", master) is not None
     return {"JAVA_HOME": str(java_home(find_java())), WITHOUT_ZIP: "yes" if alone else ""}
 
 

@@ -66,16 +66,23 @@ class SubscriptionLog:
     # --- writing ------------------------------------------------------------------------------------
 
     def add(
-        self, subscriptions: DataFrame | Iterable[tuple[int, str]], *, subscriber: str | None = None
+        self,
+        subscriptions: DataFrame | pa.Table | Iterable[tuple[int, str]],
+        *,
+        subscriber: str | None = None,
     ) -> int:
         """Add subscriptions, all of them or, if a filter is none, nothing; the version with them.
 
         A frame has the columns `subscription` and `filter`, and may have `subscriber`; its filters are parsed
-        by the tasks of Spark, and go to the log from there. `subscriber` is for those that say none.
+        by the tasks of Spark, and go to the log from there. A table of Arrow's has the same columns, and is
+        parsed here. `subscriber` is for those that say none.
         """
         given: Any = subscriptions
         if hasattr(given, "mapInArrow"):
             return self._append_frame(given, subscriber)
+        if isinstance(given, pa.Table):
+            parser = Parser()
+            return self._append([_added(parser, texts) for texts in _texts(given, subscriber)])
         rows = list(given)
         for row in rows:
             if len(row) != 2 or type(row[0]) is not int or not isinstance(row[1], str):
@@ -269,6 +276,18 @@ def _check_range(ids: Iterable[Any]) -> None:
             raise UserError(
                 f"{id_!r:.100} is no id of a subscription; expected a whole number from 0 on"
             )
+
+
+def _texts(table: pa.Table, subscriber: str | None) -> list[pa.RecordBatch]:
+    """A table of subscriptions as batches of `TEXTS`."""
+    whose = pa.nulls(len(table), pa.string())
+    if SUBSCRIBER in table.column_names:
+        whose = table.column(SUBSCRIBER).cast(pa.string())
+    if subscriber is not None:
+        whose = pc.fill_null(whose, subscriber)
+    columns = [table.column(SUBSCRIPTION), table.column("filter"), whose]
+    batches: list[pa.RecordBatch] = pa.Table.from_arrays(columns, schema=TEXTS).to_batches()
+    return batches
 
 
 def _added(parser: Parser, texts: pa.RecordBatch) -> pa.RecordBatch:

@@ -105,6 +105,7 @@ class Grape(Module):
     """GRAPE in one broker."""
 
     name = "grape"
+    trees_only = True
     Config = GrapeConfig
 
     def __init__(self, config: GrapeConfig | None = None) -> None:

@@ -85,6 +85,7 @@ class Pop(Module):
     """POP in one broker."""
 
     name = "pop"
+    trees_only = True
     traces = True
     Config = PopConfig
 

@@ -357,6 +357,8 @@ class Admin:
         if wanted.module not in known:
             what = f"there is no module {abbreviate(wanted.module)!r}"
             raise HTTPException(404, f"{what}; expected {' or '.join(known)}")
+        if objection := optimisers.objection_to(wanted.module, ModuleState(wanted.state)):
+            raise HTTPException(409, objection)
         optimisers.switch(shell, wanted.module, ModuleState(wanted.state))
         self._broker.log.info(
             "module switched", about=wanted.module, to=wanted.state, by=_who(request)

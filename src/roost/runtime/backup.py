@@ -26,11 +26,12 @@ from msgspec import Struct
 
 from roost.broker.commands import StoreKey
 from roost.broker.messages import DATA, Publication
+from roost.broker.runs import Run
 from roost.errors import UserError
 from roost.runtime.config import read_config
 from roost.runtime.server import STORE_NAME
 from roost.runtime.store import read_records
-from roost.runtime.store_anew import Anew, begin_anew
+from roost.runtime.store_anew import Anew, begin_anew, numbers_of
 from roost.runtime.store_file import (
     BACKUP_AT,
     MARK,
@@ -311,12 +312,13 @@ def _waiting(records: Mapping[StoreKey, Any]) -> dict[str, set[StoreKey]]:
     """Deliveries for durable sessions, and events for neighbours."""
     found: dict[str, set[StoreKey]] = {"session": set(), "link": set()}
     for key, value in records.items():
-        if key[0] != "out":
+        if key[0] not in ("out", "run"):
             continue
-        if key[1] == "link" and isinstance(value[0], Publication):
-            found["link"].add(key)
+        messages = {(*key[1:-1], number) for number in numbers_of(records, key)}
+        if key[1] == "link" and (isinstance(value, Run) or isinstance(value[0], Publication)):
+            found["link"] |= messages
         elif key[1] == "session" and key[3] == DATA:
             session = records.get(("session", key[2]))
             if session is not None and session[2]:
-                found["session"].add(key)
+                found["session"] |= messages
     return found

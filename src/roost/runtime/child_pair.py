@@ -6,6 +6,7 @@ For whoever looks at a pair from outside, as `child_broker` is for a broker.
 from __future__ import annotations
 
 import json
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -42,6 +43,8 @@ class ChildNode:
         self.admin_port = int(tables["admin"]["port"])
         self.address = f"{HOST}:{self.port}"
         write_settings(self.config, tables)
+        authority = tables.get("tls", {}).get("authority")
+        self._tls = ssl.create_default_context(cafile=authority) if authority else None
         self.process: BrokerProcess | None = None
 
     def start(self) -> None:
@@ -55,9 +58,10 @@ class ChildNode:
     def ask(self, page: str, body: Any = None) -> dict[str, Any]:
         """A page of its operators'; {} if it does not answer."""
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"http://{HOST}:{self.admin_port}{page}", data)
+        scheme = "http" if self._tls is None else "https"
+        request = urllib.request.Request(f"{scheme}://{HOST}:{self.admin_port}{page}", data)
         try:
-            with urllib.request.urlopen(request, timeout=2) as answer:
+            with urllib.request.urlopen(request, timeout=2, context=self._tls) as answer:
                 return dict(json.load(answer))
         except urllib.error.HTTPError as error:
             return dict(json.load(error))
@@ -115,7 +119,10 @@ class ChildPair:
     def _joined(self) -> tuple[ChildNode, ChildNode] | None:
         for leader, other in (self.nodes, self.nodes[::-1]):
             here, there = leader.pair(), other.pair()
-            if here.get("role") == "leader" and not here["alone"] and there.get("member"):
+            # A leader is a member, too: one that was stopped, and wakes up, takes the one that has gone on
+            # for its standby until it hears of it.
+            follows = there.get("role") == "standby" and there["member"]
+            if here.get("role") == "leader" and not here["alone"] and follows:
                 return leader, other
         return None
 

@@ -18,12 +18,14 @@ from msgspec import inspect as types
 
 from roost.broker.config import BrokerConfig, BrokerSettings, Leases, UserQuotas
 from roost.broker.machines import kind_of
-from roost.broker.registry import make_module, module_class, parse_order
+from roost.broker.module import ModuleState
+from roost.broker.registry import make_module, module_class, objection_to_ranks, parse_order
 from roost.broker.routers import check_router, router_of
 from roost.errors import UserError
 from roost.language.literals import abbreviate
 from roost.runtime.tables import (
     MODULE_TABLES,
+    RELOCATING,
     TABLES,
     ModuleTable,
     ServerConfig,
@@ -131,9 +133,30 @@ def _objections_to_ranks(server: ServerConfig) -> Iterator[tuple[tuple[str, ...]
         what = f"there are peers, and {links.super} is above; expected peers at the top only"
         yield ("links", "peers"), what
     with suppress(UserError):  # which is said elsewhere
-        if named and not router_of(routing).strategy.ranks:
+        if router_of(routing).strategy.ranks:
+            yield from _objections_to_modules_in_ranks(server)
+        elif named:
             what = f"{named[0][0]}: routing is {routing}; expected it to be cluster"
             yield ("links", named[0][0]), what
+
+
+def _objections_to_modules_in_ranks(
+    server: ServerConfig,
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    relocation = server.relocation
+    both = RELOCATING if relocation.algorithm == "both" else (relocation.algorithm,)
+    on: list[tuple[tuple[str, ...], str]] = []
+    if relocation.mode != "off":
+        on += [(("relocation", "mode"), name) for name in both]
+    on += [((name, "mode"), name) for name, table in server.modules.items() if table.mode != "off"]
+    for reference, words in server.optimisers.modules.items():
+        with suppress(UserError):  # which is said elsewhere
+            if parse_order(reference, words.split()).state is not ModuleState.OFF:
+                on.append((("optimisers", "modules", reference), reference))
+    for place, name in on:
+        with suppress(UserError):
+            if objection := objection_to_ranks(module_class(name)):
+                yield place, objection
 
 
 def objections(server: ServerConfig) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -55,6 +55,8 @@ PARCEL_BYTES = 500
 HELD_BYTES_MAX = 16_000_000
 # How long a peer may take to read what was written before its connection was closed.
 LAST_WORDS_S = 5.0
+# Pieces that are larger, on average, go to the system as they are; smaller ones are one write together.
+WORTH_NO_COPY_BYTES = 4_096
 
 
 class SocketConnection(asyncio.Protocol):
@@ -310,6 +312,7 @@ class SocketConnection(asyncio.Protocol):
             self.refuse(objection, transient=True)
             return False
         self.greeted = True
+        self.server.places.greeted(self.neighbour)
         self._buckets = self.server.buckets_of(self, parcel)
         self.spoke_at = self.heard_at
         if isinstance(parcel, Attach | LinkHello) and parcel.version >= ASKS_BACK:
@@ -330,7 +333,7 @@ class SocketConnection(asyncio.Protocol):
         if self.congested_since is not None and now - self.congested_since > limits.stalled_s:
             self.abort(f"it has read nothing for {limits.stalled_s:g} s")
         elif not self.greeted:
-            within_s = self.server.greeting_s(self.neighbour)
+            within_s = self.server.places.greeting_s(self.neighbour)
             if not self.is_checking and now - self.since > within_s:
                 self._no_greeting(f"no greeting came within {within_s:g} s")
         elif part is not None and now - part > limits.frame_s:
@@ -368,10 +371,13 @@ class SocketConnection(asyncio.Protocol):
     def flush(self) -> None:
         out, self.out = self.out, []
         if out and not self.is_deaf and not self.transport.is_closing():
-            data = b"".join(out)
-            self.bytes_out += len(data)
-            self.shell.bytes_out += len(data)
-            self.transport.write(data)
+            size = sum(map(len, out))
+            self.bytes_out += size
+            self.shell.bytes_out += size
+            if size < len(out) * WORTH_NO_COPY_BYTES:
+                self.transport.write(b"".join(out))
+            else:
+                self.transport.writelines(out)
 
     def close(self, _: str) -> None:
         self.flush()

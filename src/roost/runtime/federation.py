@@ -341,38 +341,52 @@ def running_federation(state: Path) -> Federation:
     return federation
 
 
-def planned_member(name: str, number: int) -> Member:
-    first, second = free_ports(2)
-    return _member(name, number, (first, second))
+def planned_nodes(name: str, number: int, *, standby: bool) -> tuple[Member, ...]:
+    """Of one more broker: one, or two if it has a standby."""
+    ports = iter(free_ports(5 if standby else 2))
+    member = _member(name, number, (next(ports), next(ports)))
+    if not standby:
+        return (member,)
+    return _paired(member, number, (next(ports), next(ports), next(ports)))
 
 
 def write_config(state: Path, federation: Federation, new: Member, like: Member) -> None:
     """Its settings: those of another one, but for who and where it is."""
     tables = tomllib.loads((state / like.config).read_text("utf-8"))
-    own = {"name": new.name, "host": new.host, "port": new.port}
+    own = {"name": new.broker, "host": new.host, "port": new.port}
     if federation.durable:
         own["data"] = f"data/{new.config.removesuffix('.toml')}"
     tables["broker"] |= own
-    tables["links"] = _links_of(federation, new.name)
-    tables.pop("standby", None)  # which is the other's
+    tables["links"] = _links_of(federation, new.broker)
+    tables["standby"] = _standby_of(federation, new)
     tables["admin"] = {"host": new.host, "port": new.admin_port}
     write_settings(state / new.config, tables, "Written by `roost join`.")
 
 
-def start_member(state: Path, federation: Federation, new: Member) -> Member:
-    """Its process; when it is well and linked, return."""
-    started = _started(state, federation, [new.name])
-    (member,) = (member for member in started.members if member.name == new.name)
+def start_nodes(state: Path, federation: Federation, broker: str) -> Member:
+    """Its process, and that of its standby; when it is well and linked, return."""
+    started = _started(state, federation, [m.name for m in nodes_of(federation, broker)])
+    nodes = nodes_of(started, broker)
     try:
-        _wait_until_linked(state, msgspec.structs.replace(started, members=(member,)))
+        _wait_until_linked(state, msgspec.structs.replace(started, members=nodes))
     except BaseException:
-        assert member.process is not None
-        processes.end([member.process], END_S)
-        others = tuple(m for m in federation.members if m.name != new.name)
-        links = tuple(link for link in federation.links if new.name not in link)
-        write_record(state, msgspec.structs.replace(federation, members=others, links=links))
+        end_nodes(state, started, broker)
         raise
-    return member
+    return nodes[0]
+
+
+def nodes_of(federation: Federation, broker: str) -> tuple[Member, ...]:
+    """The processes of one broker: one, or two if it has a standby."""
+    return tuple(member for member in federation.members if member.broker == broker)
+
+
+def end_nodes(state: Path, federation: Federation, broker: str) -> None:
+    """Its processes end, and the folder knows it no longer."""
+    nodes = nodes_of(federation, broker)
+    processes.end([node.process for node in nodes if node.process is not None], END_S)
+    others = tuple(member for member in federation.members if member.broker != broker)
+    links = tuple(link for link in federation.links if broker not in link)
+    write_record(state, msgspec.structs.replace(federation, members=others, links=links))
 
 
 def start_again(

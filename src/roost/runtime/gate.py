@@ -18,6 +18,10 @@ class Gate(Protocol):
     def beside(self) -> str:
         """Where clients find the other node; "" if nobody knows."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether anything may become safe: not while it takes a standby that is not there."""
+
     def begins(self, records: Mapping[StoreKey, Any]) -> None:
         """The store has been read."""
 

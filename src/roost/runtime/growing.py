@@ -1,12 +1,13 @@
 """A federation of `roost up` gets a broker more, or one less, while it runs.
 
 **Joining.** The new one is a process like the others, with its own settings, and dials one of them, which is
-told to expect it. From then on it is one of the federation, in its folder too.
+told to expect it. From then on it is one of the federation, in its folder too. Where its neighbour has a
+standby, it has one, too.
 
 **Leaving.** A broker in the middle must not part those around it. So its neighbours become neighbours of one
-of them (`broker.rewiring`), which loses nothing; its clients are sent there; and when nothing is left that
-waits in it, its last link ends, and so does the process. What can't be sent elsewhere keeps it: a durable
-session waits for its client where it is.
+of them, the largest with room for all (`overlay.placement`), which loses nothing (`broker.rewiring`); its
+clients are sent there; and when nothing is left that waits in it, its last link ends, and so does the
+process. What can't be sent elsewhere keeps it: a durable session waits for its client where it is.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from roost.errors import UserError
+from roost.overlay.placement import FANOUT_MAX, heir_of
 from roost.runtime import federation as folder
-from roost.runtime import processes
-from roost.runtime.admin_client import NO_ACCESS, Access, AdminError, ask
+from roost.runtime.admin_client import NO_ACCESS, Access, AdminError, ask, ask_all
 
 PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.1
@@ -34,80 +36,95 @@ def join(state: Path, name: str, *neighbours: str) -> folder.Member:
     """Start one more, like the last of its neighbours; when it is linked with all, return."""
     with folder.locked(state):
         there = folder.running_federation(state)
-        known = {member.name: member for member in there.members}
+        known = _known(there)
         if name in known:
             raise UserError(f"there is a broker {name!r} already; expected another name")
         for neighbour in neighbours:
             if neighbour not in known:
                 raise UserError(f"there is no broker {neighbour!r}; expected {' or '.join(known)}")
-        new = folder.planned_member(name, len(there.members))
+        like = known[neighbours[-1]]
+        new = folder.planned_nodes(name, len(there.members), standby=bool(like.beside))
         links = tuple((neighbour, name) for neighbour in neighbours)
         there = msgspec.structs.replace(
-            there, members=(*there.members, new), links=(*there.links, *links)
+            there, members=(*there.members, *new), links=(*there.links, *links)
         )
-        folder.write_config(state, there, new, like=known[neighbours[-1]])
+        for node in new:
+            folder.write_config(state, there, node, like=like)
         told: list[str] = []
         try:
             for neighbour in neighbours:
-                ask(known[neighbour].admin_url, "/links/add", {"broker": name})
+                ask(_speaks(there, neighbour), "/links/add", {"broker": name})
                 told.append(neighbour)
-            return folder.start_member(state, there, new)
+            return folder.start_nodes(state, there, name)
         except BaseException:
             for neighbour in told:
-                ask(known[neighbour].admin_url, "/links/remove", {"broker": name})
+                ask(_speaks(there, neighbour), "/links/remove", {"broker": name})
             raise
+
+
+def _known(there: folder.Federation) -> dict[str, folder.Member]:
+    """All brokers by their names; of two nodes of one, the first."""
+    return {member.name: member for member in there.members if not member.standby_of}
+
+
+def _speaks(there: folder.Federation, broker: str) -> str:
+    """Where to ask a broker: at the one of its nodes that is it just now."""
+    first, *others = urls = [node.admin_url for node in folder.nodes_of(there, broker)]
+    if not others:
+        return first
+    for url, answer in zip(urls, ask_all(urls, "/status"), strict=True):
+        if not isinstance(answer, AdminError) and answer["standby"]["role"] == "leader":
+            return url
+    raise UserError(f"neither node of {broker} is the broker just now; `roost status` says why")
 
 
 def leave(state: Path, name: str, say: Say) -> None:
     """Take a broker out, in order, and end its process."""
     with folder.locked(state):
         there = folder.running_federation(state)
-        known = {member.name: member for member in there.members}
+        known = _known(there)
         if name not in known:
             raise UserError(f"there is no broker {name!r}; expected {' or '.join(known)}")
-        leaving = known[name]
         if len(known) > 1:
-            empty(leaving.admin_url, {n: m.admin_url for n, m in known.items()}, say)
-        _gone(state, there, leaving)
+            empty(_speaks(there, name), {other: _speaks(there, other) for other in known}, say)
+        folder.end_nodes(state, there, name)
         say(f"{name} has left")
-
-
-def _gone(state: Path, there: folder.Federation, leaving: folder.Member) -> None:
-    """Nobody needs it any more: its process ends, and the folder knows it no longer."""
-    assert leaving.process is not None
-    processes.end([leaving.process], folder.END_S)
-    members = tuple(member for member in there.members if member.name != leaving.name)
-    links = tuple(link for link in there.links if leaving.name not in link)
-    folder.write_record(state, msgspec.structs.replace(there, members=members, links=links))
 
 
 def unlink(state: Path, name: str) -> None:
     """End the process of one that none of its neighbours needs any more; they are told."""
     with folder.locked(state):
         there = folder.running_federation(state)
-        (leaving,) = (member for member in there.members if member.name == name)
         running = [member for member in there.running() if member.name != name]
         linked = {n for link in there.links if name in link for n in link}
         for other in running:
             if other.name in linked:
                 left = partial(link_left, other.admin_url, name, NO_ACCESS)
                 wait(left, f"{name} is still a neighbour of {other.name}")
-        _gone(state, there, leaving)
+        folder.end_nodes(state, there, name)
 
 
 def empty(url: str, urls: Mapping[str, str], say: Say, access: Access = NO_ACCESS) -> None:
     """Without neighbours, and without clients: nobody misses it any more."""
     status = ask(url, "/status", access=access)
     name = status["broker"]
-    first, *others = (n for n, link in status["links"].items() if not link["standby"])
-    for other in others:
-        say(f"{other} becomes a neighbour of {first}")
-        move(url, other, first, access)
+    near = _neighbours(status)
+    there = {other: ask(urls[other], "/status", access=access) for other in near}
+    sizes = {other: len(_neighbours(seen)) for other, seen in there.items()}
+    first = heir_of(sizes, FANOUT_MAX)
+    for other in near:
+        if other != first:
+            say(f"{other} becomes a neighbour of {first}")
+            move(url, other, first, access)
     say(f"clients of {name} go to {first}")
     wait(lambda: clients_left(url, first, access), f"clients are still at {name}")
     # The neighbour first: for one that is away everything would be kept.
     wait(lambda: link_left(urls[first], name, access), f"{name} is still a neighbour of {first}")
     wait(lambda: link_left(url, first, access), f"{first} is still a neighbour of {name}")
+
+
+def _neighbours(status: Mapping[str, Any]) -> list[str]:
+    return [name for name, link in status["links"].items() if not link["standby"]]
 
 
 def move(url: str, mover: str, anchor: str, access: Access = NO_ACCESS) -> None:

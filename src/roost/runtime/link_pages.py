@@ -63,7 +63,9 @@ class LinkPages:
                 raise HTTPException(400, f"{error}; expected host:port, or nothing") from None
         # Whoever joins a hierarchy is below the one that is told of it here; who is above is in its settings.
         rank: Rank = "sub" if router_of(server.config.broker.routing).strategy.ranks else ""
-        event = LinkAdded(wanted.broker, bool(wanted.address), Address(wanted.address), rank)
+        event = LinkAdded(
+            wanted.broker, bool(wanted.address), Address(wanted.address), rank, joins=True
+        )
         server.shell.handle(event)
         server.log.info("link added", about=wanted.broker, address=wanted.address, by=who)
         return {"broker": server.name, "added": wanted.broker}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from roost.errors import UserError
+from roost.runtime.allocating import keep_freed_memory
 from roost.runtime.log import EventLog, calls_of
 from roost.runtime.server import BrokerServer
 from roost.runtime.tables import ServerConfig
@@ -34,6 +35,7 @@ async def serve(
 ) -> None:
     """Run a broker until SIGTERM or SIGINT."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    keep_freed_memory()
     log, stop = EventLog(config.log, config.broker.name), asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: note_fault(log, context))
@@ -70,6 +72,7 @@ async def serve(
 def ready_to_run(log: EventLog) -> None:
     """What any process does that is, or may have to be, a broker."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    keep_freed_memory()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: note_fault(log, context))
     with interruptible():
         warm_up(partial(announce, log), is_watched=sys.stderr.isatty() and not log.is_for_programs)

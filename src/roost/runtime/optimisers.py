@@ -16,7 +16,14 @@ from msgspec import Struct
 from roost.broker.commands import Decision, Record
 from roost.broker.events import ModuleSwitched
 from roost.broker.module import Module, ModuleState
-from roost.broker.registry import ModuleOrder, make_module, module_class, parse_order
+from roost.broker.registry import (
+    ModuleOrder,
+    make_module,
+    module_class,
+    objection_to_ranks,
+    parse_order,
+)
+from roost.broker.routers import router_of
 from roost.relocation import Goal, Grape, GrapeConfig, Pop, PopConfig, Terms
 from roost.runtime.shell import Shell
 from roost.runtime.tables import (
@@ -43,6 +50,7 @@ class Optimisers:
     def __init__(self, config: ServerConfig, *, any_: bool = True) -> None:
         found = _found(config) if any_ else {}
         self.modules: Sequence[Module] = [module for module, _ in found.values()]
+        self._ranked = any_ and router_of(config.broker.routing).strategy.ranks
         self._initial = {name: state for name, (_, state) in found.items()}
         self.decisions: deque[Decided] = deque(maxlen=DECISIONS_KEPT)
         self.counts: Counter[tuple[str, str]] = Counter()  # of all decisions: (module, kind)
@@ -51,6 +59,12 @@ class Optimisers:
         """Before the broker starts: which of them run, by the settings."""
         for name, state in self._initial.items():
             self.switch(shell, name, state)
+
+    def objection_to(self, name: str, state: ModuleState) -> str:
+        """To turning it to that; "" if there is none."""
+        (module,) = (each for each in self.modules if each.name == name)
+        is_on = state is not ModuleState.OFF
+        return objection_to_ranks(type(module)) if self._ranked and is_on else ""
 
     def switch(self, shell: Shell, name: str, state: ModuleState) -> None:
         """Turn one of them off, to observing or to acting. Several may act: the arbiter sees to it."""

@@ -6,7 +6,7 @@ other node. While it is not, the store is a `Replica`, which takes what the othe
 is to stop the server, whatever it was at: its store has all that it ever said, and it starts again from
 there.
 
-All that waits for a disk is done by one thread, in order.
+All that waits for a disk is done by one thread, in order (`pair_disk`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import asyncio
 import secrets
 import signal
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,18 +24,19 @@ from roost.broker.commands import StoreKey
 from roost.broker.commands import Superseded as SupersededCommand
 from roost.errors import UserError
 from roost.overlay import twin_words as tw
-from roost.overlay.twin import Twin, TwinSettings
+from roost.overlay.twin import Twin
+from roost.overlay.twin_settings import TwinSettings
 from roost.overlay.twin_words import Membership, Position
 from roost.runtime import pair_file, pair_wire, witness
 from roost.runtime.config import address_of, login_of
 from roost.runtime.log import EventLog
 from roost.runtime.pair_admin import WaitingNode
+from roost.runtime.pair_disk import PairDisk
 from roost.runtime.pair_file import Known
-from roost.runtime.pair_wire import Channel, PairWireError
+from roost.runtime.pair_wire import Channel, PairWireError, Secured
 from roost.runtime.replica import SHIPPED, Replica, snapshot
 from roost.runtime.server import BrokerServer
 from roost.runtime.tables import ServerConfig
-from roost.runtime.tls import client_context, server_context
 from roost.runtime.witness import MayI
 
 # How often the standby tries to reach the primary.
@@ -57,6 +57,10 @@ class Speaker:
     @property
     def beside(self) -> str:
         return self._node.beside
+
+    @property
+    def is_open(self) -> bool:
+        return self._node.has_who_it_takes
 
     def begins(self, records: Mapping[StoreKey, Any]) -> None:
         position = Position(*records.get(SHIPPED, ()))
@@ -101,9 +105,9 @@ class PairNode:
         self._folder = Path(config.broker.data)
         login = login_of(config)
         self._token = "" if login is None else login[1]
-        self._server_tls = server_context(config.tls) if config.tls.certificate else None
-        self._client_tls = client_context(config.tls) if config.tls.certificate else None
-        self._disk = ThreadPoolExecutor(1, "pair")
+        self._tls = Secured(config.tls)
+        self._refused = ""  # why, of whom we dialled or who came last
+        self._disk = PairDisk(self._keep, self._has_kept, self._disk_failed)
         self._replica: Replica | None = None
         self._known: Known
         self._twin: Twin
@@ -123,7 +127,7 @@ class PairNode:
     async def start(self) -> None:
         """Read the store, and look for the other one."""
         table, broker = self.config.standby, self.config.broker
-        await self._on_disk(self._open)
+        await self._disk.wait_for(self._open)
         assert self._replica is not None
         known = self._replica.known
         self._twin = Twin(
@@ -143,7 +147,7 @@ class PairNode:
         if table.role == "primary":
             try:
                 self._listener = await pair_wire.listen(
-                    host, port, self._token, self._server_tls, tw.Word, self._met, self._stranger
+                    host, port, self._token, self._tls.listens, tw.Word, self._met, self._stranger
                 )
             except OSError as error:
                 what = f"can't listen on {table.address}, for the standby"
@@ -168,8 +172,8 @@ class PairNode:
             self._channel.close()
         await self._waiting.stop()
         if self._replica is not None:
-            await self._on_disk(self._replica.close)
-        self._disk.shutdown()
+            await self._disk.wait_for(self._replica.close)
+        self._disk.close()
         self.log.close()
 
     def _open(self) -> None:
@@ -200,7 +204,7 @@ class PairNode:
                 if channel is not None:
                     channel.close()
             case tw.Note(membership):
-                self._do(lambda: self._note(membership), tw.Noted(membership))
+                self._on_disk(lambda: self._note(membership), tw.Noted(membership))
             case tw.Serve(membership):
                 self._spawn(self._serve(membership))
             case tw.Quit():
@@ -214,14 +218,13 @@ class PairNode:
             case tw.SendSnapshot():
                 self._spawn(self._send_snapshot())
             case tw.Clear():
-                self._do(self._clear)
+                self._in_store(Replica.clear)
             case tw.Load(batch):
-                self._do(lambda: self._store.load(batch))
+                self._in_store(lambda store: store.load(batch))
             case tw.Adopt(position, membership):
-                self._do(lambda: self._adopt(position, membership), tw.Kept(position))
+                self._on_disk(lambda: self._adopt(position, membership), tw.Kept(position))
             case tw.Keep(position, batch):
-                self._do(lambda: self._store.keep(batch, position), tw.Kept(position))
-                self._do(self._look_after)
+                self._disk.keep(position, batch)
             case tw.AskWitness(epoch):
                 self._spawn(self._ask(epoch))
             case tw.Tell(level, what, detail):
@@ -232,29 +235,31 @@ class PairNode:
         assert self._replica is not None, "the store is the broker's"
         return self._replica
 
-    # By the time that it is their turn.
-    def _clear(self) -> None:
-        self._store.clear()
+    # --- in the thread, or called back from it ------------------------------------------------------
 
-    def _look_after(self) -> None:
-        self._store.look_after()
+    def _on_disk(self, job: Callable[[], object], then: tw.Happening | None = None) -> None:
+        self._disk.do(job, lambda: self.happens(then) if then is not None else None)
 
-    def _do(self, job: Callable[[], object], then: tw.Happening | None = None) -> None:
-        """On the thread that waits for the disk, in order."""
-        future = self._loop.run_in_executor(self._disk, job)
+    def _in_store(self, job: Callable[[Replica], object]) -> None:
+        self._disk.do(lambda: job(self._store))  # which it is by then
 
-        def done(future: asyncio.Future[object]) -> None:
-            error = None if future.cancelled() else future.exception()
-            if error is not None:
-                self.log.error("store", detail=str(error) or repr(error))
-                self._lose("the store can't be written")
-            elif then is not None:
-                self.happens(then)
+    def _keep(self, bodies: Sequence[bytes], position: Position) -> None:
+        self._store.keep(bodies, position)
 
-        future.add_done_callback(done)
+    def _has_kept(self, position: Position) -> None:
+        if self._over:
+            return
+        self.happens(tw.Kept(position))
+        self._in_store(Replica.look_after)  # once it has been answered
 
-    async def _on_disk(self, job: Callable[[], object]) -> None:
-        await self._loop.run_in_executor(self._disk, job)
+    def _disk_failed(self, error: BaseException) -> None:
+        if self._over:
+            return
+        self.log.error("store", detail=str(error) or repr(error))
+        self._lose("the store can't be written")
+        # Behind all that came by that connection, which is refused: it would leave a gap.
+        if self._replica is not None:
+            self._in_store(Replica.mend)
 
     def _note(self, membership: Membership | None) -> None:
         if self._replica is not None:
@@ -289,7 +294,7 @@ class PairNode:
     async def _begin(self, membership: Membership) -> None:
         # Whoever is being answered by it keeps nobody waiting: its port is free at once.
         self._spawn(self._waiting.stop())
-        await self._on_disk(self._store.close)
+        await self._disk.wait_for(self._store.close)
         self._replica = None
         self._speaker = Speaker(self, membership.epoch)
         server = BrokerServer(
@@ -317,7 +322,7 @@ class PairNode:
         if server is not None:
             server.fall_silent()
             await server.stop(within_s=0.0)
-        await self._on_disk(self._open)
+        await self._disk.wait_for(self._open)
         await self._waiting.start()
         self.changed.set()
         assert self._replica is not None
@@ -327,6 +332,11 @@ class PairNode:
     def beside(self) -> str:
         """Where clients find the other node."""
         return self._twin.peer_address or self.config.standby.beside
+
+    @property
+    def has_who_it_takes(self) -> bool:
+        """To make something safe: the other, or nobody."""
+        return self._twin.alone or self._twin.connected
 
     def _introduce(self) -> None:
         if self.server is not None and self._speaker is not None:
@@ -345,7 +355,7 @@ class PairNode:
             if self._channel is None:
                 try:
                     channel = await pair_wire.dial(
-                        host, port, self._token, self._client_tls, tw.Word
+                        host, port, self._token, self._tls.dials, tw.Word
                     )
                 except (OSError, EOFError, TimeoutError):
                     pass
@@ -356,11 +366,15 @@ class PairNode:
             await asyncio.sleep(DIAL_EVERY_S)
 
     def _stranger(self, why: str) -> None:
-        self.log.warning("standby refused", detail=why)
+        """Said once: the other node tries again and again."""
+        if why != self._refused:
+            self._refused = why
+            self.log.warning("standby refused", detail=why)
 
     async def _met(self, channel: Channel[tw.Word]) -> None:
         """There is a connection: hear what comes, until it is over."""
         self._lose("there is a newer connection")
+        self._refused = ""
         self._channel = channel
         reason = "the connection is gone"
         self.happens(tw.Opened())
@@ -401,7 +415,11 @@ class PairNode:
     async def _ask(self, epoch: int) -> None:
         address = address_of(self.config.standby.witness)
         question = MayI(self.name, self._known.node, epoch)
-        granted = await witness.ask(address, self._token, self._client_tls, question)
+        try:
+            granted = await witness.ask(address, self._token, self._tls.dials, question)
+        except PairWireError as error:
+            self._stranger(f"the witness: {error}")
+            return
         if granted is not None:
             self.happens(tw.Witnessed(epoch, granted))
 
@@ -415,8 +433,10 @@ class PairNode:
     @property
     def trouble(self) -> str:
         """Why this node is neither the broker nor ready to be it; "" if it is."""
-        twin = self._twin
-        return "" if twin.role in ("leader", "standby") and not twin.trouble else twin.trouble
+        if not self._twin.trouble:
+            return ""
+        last = f"; the last that was met was refused: {self._refused}" if self._refused else ""
+        return f"{self._twin.trouble}{last}"
 
     def warning(self) -> str:
         """What is wrong with the other node, while this one is the broker."""
@@ -439,7 +459,7 @@ class PairNode:
             "member": twin.is_member,
             "behind": twin.behind,
             "beside": self.beside,
-            "trouble": twin.trouble,
+            "trouble": self.trouble,
         }
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
 from roost.runtime.admin import Admin, json_error
@@ -79,5 +81,10 @@ class WaitingAdmin(Admin):
             Route("/health", self._health, methods=["GET"]),
             Route("/status", self._for_operators(self._status), methods=["GET"]),
             self._promote_route(),
+            Route("/{page:path}", self._not_here, methods=["GET", "POST"]),
         ]
         return Starlette(routes=routes, exception_handlers={HTTPException: json_error})
+
+    async def _not_here(self, _: Request) -> Response:
+        """Whatever a broker answers."""
+        raise HTTPException(503, f"{self._broker.name} is not served by this node just now")

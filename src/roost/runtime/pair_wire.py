@@ -2,7 +2,11 @@
 
 Both ends first prove to each other that they have the same token (`[security] token`, as neighbours present
 it), without saying it: each answers the other's challenge. Then words follow, each a frame: its length in
-four bytes, and MessagePack. With certificates, all of it is inside TLS.
+four bytes, and MessagePack.
+
+With `[tls]` all of it is inside TLS, and where there is an authority both ends show a certificate of it,
+whether clients have to or not. Whoever comes without TLS, or with another's certificate, is refused, and who
+refuses says why: two nodes of which one was forgotten when certificates were set would else wait for ever.
 """
 
 from __future__ import annotations
@@ -18,8 +22,11 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from roost.runtime.keepalive import set_options
+from roost.runtime.tables import TlsTable
+from roost.runtime.tls import client_context, server_context, tell_failures
 
 PREFACE = b"roost-pair-1\n"
 FRAME_BYTES_MAX = 256_000_000
@@ -28,12 +35,28 @@ GREETING_S = 3.0
 # Unsent bytes above which a snapshot waits.
 WAITING_BYTES = 8_000_000
 
+# How a record of TLS begins: a greeting, and an alert.
+TLS_HELLO, TLS_ALERT = b"\x16\x03", b"\x15\x03"
+
 _length = struct.Struct(">I")
 W = TypeVar("W")
 
 
 class PairWireError(Exception):
     """The other end is not what it should be."""
+
+
+class Secured:
+    """TLS of both ends, by the settings of one of them; nothing without a certificate."""
+
+    def __init__(self, tls: TlsTable) -> None:
+        self.listens: ssl.SSLContext | None = None
+        self.dials: ssl.SSLContext | None = None
+        if tls.certificate:
+            self.listens = server_context(
+                replace(tls, require_client_certificate=bool(tls.authority))
+            )
+            self.dials = client_context(tls)
 
 
 class Channel(Generic[W]):
@@ -86,7 +109,10 @@ async def _prove(
 ) -> None:
     nonce = secrets.token_bytes(32)
     writer.write(PREFACE + nonce)
-    if await reader.readexactly(len(PREFACE)) != PREFACE:
+    said = await reader.readexactly(len(TLS_ALERT))  # there may not be more
+    if said in (TLS_ALERT, TLS_HELLO):
+        raise PairWireError("it speaks TLS; expected [tls] at both, or at neither")
+    if said + await reader.readexactly(len(PREFACE) - len(said)) != PREFACE:
         raise PairWireError("it is no node of a pair")
     theirs = await reader.readexactly(len(nonce))
     writer.write(_digest(token, theirs, nonce, dials=dials))
@@ -106,14 +132,24 @@ async def dial(
     host: str, port: int, token: str, tls: ssl.SSLContext | None, words: Any
 ) -> Channel[Any]:
     """Connect; OSError, TimeoutError, EOFError or PairWireError if that fails."""
-    async with asyncio.timeout(GREETING_S):
-        reader, writer = await asyncio.open_connection(host, port, ssl=tls)
-        try:
-            set_options(writer.transport)
-            await _prove(reader, writer, token, dials=True)
-        except BaseException:
-            writer.close()
-            raise
+    connected = False
+    try:
+        async with asyncio.timeout(GREETING_S):
+            reader, writer = await asyncio.open_connection(host, port, ssl=tls)
+            connected = True
+            try:
+                set_options(writer.transport)
+                await _prove(reader, writer, token, dials=True)
+            except BaseException:
+                writer.close()
+                raise
+    except ssl.SSLError as error:
+        raise PairWireError(f"the TLS handshake failed: {error}") from None
+    except TimeoutError:
+        if connected:
+            # OpenSSL has no alert for whoever comes without TLS.
+            raise PairWireError("it says nothing; it was stopped, or waits for TLS") from None
+        raise
     return Channel(reader, writer, words)
 
 
@@ -142,4 +178,9 @@ async def listen(
             return
         await met(Channel(reader, writer, words))
 
-    return await asyncio.start_server(accepted, host, port, ssl=tls)
+    if tls is None:
+        return await asyncio.start_server(accepted, host, port)
+    tell_failures(tls, refused)
+    return await asyncio.start_server(
+        accepted, host, port, ssl=tls, ssl_handshake_timeout=GREETING_S
+    )

@@ -11,7 +11,7 @@ All of it is for one thread at a time, which may be made to wait for the disk.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from roost.runtime import pair_file
 from roost.runtime.pair_file import Known
 from roost.runtime.store import FOLD_BYTES
 from roost.runtime.store_file import StoreFile, beside, sync_folder
-from roost.runtime.store_format import Batch, Unfolded, pack_key, unpack_body
+from roost.runtime.store_format import Batch, StoreError, Unfolded, pack_key, unpack_body
 from roost.wire import unpack_record
 
 STORE_NAME = "roost.db"
@@ -43,6 +43,7 @@ class Replica:
         self._folder = folder
         self._fold_bytes = fold_bytes
         self._incoming: StoreFile | None = None
+        self._has_gap = False  # a commit could not be written, and more may come behind it
         folder.mkdir(parents=True, exist_ok=True)
         self._open()
 
@@ -72,13 +73,22 @@ class Replica:
             self.position = Position()
         self.known = known
 
-    def keep(self, body: bytes, position: Position) -> None:
-        """One more commit of the leader's; when this returns it is on the disk."""
+    def keep(self, bodies: Sequence[bytes], position: Position) -> None:
+        """More commits of the leader's, as one; when this returns they are on the disk."""
+        if self._has_gap:
+            raise StoreError(f"{self._file.path}: what came before could not be written")
+        self._has_gap = True
+        body = bodies[0] if len(bodies) == 1 else _merged(bodies)
         self._file.append(body)
+        self._has_gap = False
         self._unfolded.apply(unpack_body(body))
         self.position = position
         if self._file.mark_is_due(idle=False):
             self._file.mark()
+
+    def mend(self) -> None:
+        """What comes next follows what is there."""
+        self._has_gap = False
 
     def look_after(self) -> None:
         """What can be done once it has been answered."""
@@ -150,6 +160,14 @@ def snapshot(folder: Path) -> tuple[list[bytes], Position]:
                 else:
                     rows[key] = record
     return list(_parts(rows)), position_of(rows.get(SHIPPED_KEY))
+
+
+def _merged(bodies: Sequence[bytes]) -> bytes:
+    """What the leader would have written, had it committed all of them at once."""
+    batch = Batch()
+    for body in bodies:
+        batch.add(0, unpack_body(body))
+    return batch.body()
 
 
 def _parts(rows: dict[bytes, bytes]) -> Iterator[bytes]:

@@ -49,11 +49,13 @@ from roost.runtime.connection import SocketConnection
 from roost.runtime.descriptors import connections_possible, raise_limit
 from roost.runtime.doorstep import READ_BYTES, Doorstep
 from roost.runtime.gate import Gate, in_loop
+from roost.runtime.keepalive import DEAD_AFTER
 from roost.runtime.listener import EVERYWHERE, Listener
 from roost.runtime.loads import LoadMeter, load_dict
 from roost.runtime.log import EventLog
 from roost.runtime.logins import Logins
 from roost.runtime.optimisers import Optimisers
+from roost.runtime.places import Places
 from roost.runtime.rates import Bucket, Rates
 from roost.runtime.recorder import Recorder
 from roost.runtime.security import RefusalLog, Users
@@ -78,8 +80,8 @@ BACKLOG_BYTES_MAX = 64_000_000
 SWEEP_S = 0.5
 DRAIN_S = 10.0
 DIAL_S = 10.0
-# Of one that has a standby, which goes on in its place: how long it may be silent, and take to greet.
-STANDBY_KEEPALIVE_S, STANDBY_GREETING_S = 0.5, 0.5
+# Of one that has a standby, which goes on in its place: how long it may be silent.
+STANDBY_KEEPALIVE_S = 0.5
 
 
 class BrokerServer:
@@ -118,8 +120,7 @@ class BrokerServer:
             tell_failures(self._server_tls, lambda why: self.refused(0, "connection", why))
         self._client_tls = client_context(config.tls) if config.tls.certificate else None
         self._gate = gate
-        self._places: dict[str, int] = {}  # neighbour -> which of its addresses was dialled last
-        self._in_two_places: dict[str, None] = {}
+        self.places = Places(config.links.neighbours, config.limits.greeting_s)
         self._store: Store | None = None
         self._listener: Listener | None = None
         self._open: dict[int, SocketConnection] = {}
@@ -223,13 +224,15 @@ class BrokerServer:
             self.admin = Admin(self)
             await self.admin.start()
         if self.config.standby.witness_for:
-            from roost.runtime.witness import Witness  # noqa: PLC0415 (few brokers are one)
+            # Few brokers are one.
+            from roost.runtime.pair_wire import Secured  # noqa: PLC0415
+            from roost.runtime.witness import Witness  # noqa: PLC0415
 
             self._witness = Witness(Path(self.config.broker.data), self._refused_as_witness)
             await self._witness.start(
                 *address_of(self.config.standby.witness_for),
                 self._login[1] if self._login is not None else "",
-                self._server_tls,
+                Secured(self.config.tls).listens,
             )
         self.watch.started()
 
@@ -305,7 +308,7 @@ class BrokerServer:
             self._listener.close()
 
     def _unfinished(self) -> bool:
-        if self.shell.machine.node.work.waits:
+        if self.shell.machine.node.work.waits and (self._gate is None or self._gate.is_open):
             return True
         return any(c.transport.get_write_buffer_size() for c in self._open.values())
 
@@ -465,28 +468,17 @@ class BrokerServer:
 
     def keepalive_s(self, greeting: Parcel) -> float:
         """How long one who greets so may be silent until it is asked. The standby of one is there soon."""
-        most = self.config.limits.keepalive_s
-        has_standby = type(greeting) is LinkHello and greeting.beside
-        return min(most, STANDBY_KEEPALIVE_S) if has_standby else most
-
-    def greeting_s(self, neighbour: str) -> float:
-        """How long one may take to greet; of a neighbour that is at two places, one does not."""
-        most = self.config.limits.greeting_s
-        return min(most, STANDBY_GREETING_S) if neighbour in self._in_two_places else most
+        most, own = self.config.limits.keepalive_s, self.config.standby
+        if not (type(greeting) is LinkHello and greeting.beside):
+            return most
+        # Where we have one, too: what we take for a silence of ours is one of theirs.
+        return min(most, own.takeover_s / DEAD_AFTER if own.role else STANDBY_KEEPALIVE_S)
 
     # --- neighbours ---------------------------------------------------------------------------------
 
     def _dial(self, neighbour: str, address: str) -> None:
-        told, _, beside = address.partition(",")
-        said = f"{self.config.links.neighbours.get(neighbour) or told},{beside}"
-        places = list(dict.fromkeys(filter(None, said.split(","))))
-        # Of one that has a standby there are two, and one of them answers: not the one that did not.
-        turn = self._places[neighbour] = (self._places.get(neighbour, -1) + 1) % (len(places) or 1)
-        if len(places) > 1:
-            self._in_two_places[neighbour] = None
-        self.tasks.spawn(
-            f"dialling {neighbour}", self._dial_all(neighbour, places[turn:] + places[:turn])
-        )
+        places = self.places.next(neighbour, address)
+        self.tasks.spawn(f"dialling {neighbour}", self._dial_all(neighbour, places))
 
     async def _dial_all(self, neighbour: str, places: list[str]) -> None:
         reason = "nobody knows where it is"
@@ -547,13 +539,12 @@ class BrokerServer:
 
     def _fetch(self, fetch: Fetch) -> None:
         assert self._store is not None
-        numbers = range(fetch.first, fetch.first + fetch.count)
 
-        def done(messages: list[Any]) -> None:
-            event = Fetched(fetch.key, fetch.first, messages)
+        def done(records: list[Any]) -> None:
+            event = Fetched(fetch, records)
             self.shell.loop.call_soon_threadsafe(self.shell.handle, event)
 
-        self._store.read([("out", *fetch.key, number) for number in numbers], done)
+        self._store.read(fetch.records, done)
 
     def _choke(self, choked: bool) -> None:
         self.choked = choked

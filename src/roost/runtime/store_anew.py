@@ -28,9 +28,10 @@ from msgspec import Struct
 
 from roost.broker.commands import StoreKey
 from roost.broker.messages import DATA, Publication
+from roost.broker.runs import Run
 from roost.broker.sessions import RESTORED
 
-_CHANNELS: Final = ("out", "sent", "received")
+_CHANNELS: Final = ("out", "run", "acked", "sent", "received")
 _CLIENT, _ENDING, _DURABLE, _PROCESS = range(4)  # of the record of a session; there may be more
 
 
@@ -73,8 +74,8 @@ def begin_anew(records: Mapping[StoreKey, Any]) -> Anew:
         if kind in _CHANNELS:
             if key[1] == "session" and key[2] in others:
                 writes[key] = None
-            if kind == "out":
-                counts[_waits(key, value, others)] += 1
+            if kind in ("out", "run"):
+                counts[_waits(key, value, others)] += len(numbers_of(records, key))
         elif kind in ("sub", "adv"):
             if key[1] in gone[kind]:
                 writes[key] = None
@@ -116,11 +117,21 @@ def _of_others(
     }
 
 
+def numbers_of(records: Mapping[StoreKey, Any], key: StoreKey) -> range:
+    """The numbers of the messages of a record that have not arrived (see `broker.kept`)."""
+    value, (_, *lane, number) = records[key], key
+    if not isinstance(value, Run):
+        # One that was replaced while it waited stands in a run, too.
+        return range(int(number), int(number) + 1)
+    return range(max(value.first, records.get(("acked", *lane), 0) + 1), value.last + 1)
+
+
 def _waits(key: StoreKey, value: Any, others: set[str | int]) -> str:
-    """What becomes of a message that waits in a channel."""
+    """What becomes of what waits in a channel."""
     _, kind, name, lane, _ = key
     if kind == "link":
-        return "sent again" if isinstance(value[0], Publication) else "told anew"
+        is_event = isinstance(value, Run) or isinstance(value[0], Publication)
+        return "sent again" if is_event else "told anew"
     if lane != DATA:
         return "told anew"
     return "lost" if name in others else "waiting"

@@ -25,8 +25,9 @@ from roost.errors import UserError
 from roost.wire import pack_record
 
 # Raised when an older Roost could misread a store. All from the lower one on are read: 2 has longer records
-# of sessions and links, which whoever restores a broker from them takes in either length.
-FORMAT_VERSION: Final = 2
+# of sessions and links, which whoever restores a broker from them takes in either length; 3 has runs of
+# messages (`broker.kept`), beside messages one by one.
+FORMAT_VERSION: Final = 3
 FORMAT_VERSION_MIN: Final = 1
 
 # What a transaction counts for beside its bytes: none waits for free.

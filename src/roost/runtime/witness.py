@@ -119,7 +119,7 @@ class Witness:
 async def ask(
     address: tuple[str, int], token: str, tls: ssl.SSLContext | None, question: MayI
 ) -> bool | None:
-    """What the witness says; None if it says nothing."""
+    """What the witness says; None if it says nothing. PairWireError if it is not one of ours."""
     channel: Channel[MayI | Given] | None = None
     try:
         async with asyncio.timeout(ANSWER_S):
@@ -127,7 +127,7 @@ async def ask(
             channel.say(question)
             answer = await channel.hear()
             return answer.granted if isinstance(answer, Given) else None
-    except (OSError, EOFError, TimeoutError, PairWireError):
+    except (OSError, EOFError, TimeoutError):
         return None
     finally:
         if channel is not None:

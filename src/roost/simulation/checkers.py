@@ -21,11 +21,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roost.broker.channel import Lane
+from roost.broker.commands import StoreKey
 from roost.broker.hops import Session
 from roost.broker.messages import DATA, Delivery, Message, Publication
+from roost.broker.runs import Run
 from roost.language import Interest, covers, overlaps
 from roost.matching import Poset
 from roost.simulation.addresses import name_at
@@ -97,7 +99,25 @@ def stored(world: World) -> Iterator[Message]:
     """What brokers that are down will send when they are back."""
     for host in world.hosts.values():
         if host.life is None:
-            yield from (value[0] for key, value in host.store.items() if key[0] == "out")
+            for waiting in outboxes(host.store).values():
+                yield from waiting.values()
+
+
+def outboxes(store: Mapping[StoreKey, Any]) -> dict[StoreKey, dict[int, Message]]:
+    """What waits for whom, by the key of the lane and the number of the message (see `broker.kept`)."""
+    found: dict[StoreKey, dict[int, Message]] = {}
+    for kind in ("run", "out"):  # what was replaced has a record of its own
+        for key, value in store.items():
+            if key[0] != kind:
+                continue
+            _, *lane, number = key
+            waiting = found.setdefault(tuple(lane), {})
+            if isinstance(value, Run):
+                acked = store.get(("acked", *lane), 0)
+                waiting |= {frame.sequence: frame.message for frame in value.frames(acked)}
+            else:
+                waiting[int(number)] = value[0]
+    return found
 
 
 def kept_for(host: Host, session: str) -> tuple[list[Publication], list[Publication] | None]:
@@ -109,8 +129,7 @@ def kept_for(host: Host, session: str) -> tuple[list[Publication], list[Publicat
     known = host.store if host.life is None else host.life.machine.sessions
     if (session if host.life is not None else ("session", session)) not in known:
         return [], None
-    key = ("out", Session.kind, session, DATA)
-    in_store = {int(k[-1]): value[0] for k, value in host.store.items() if k[:-1] == key}
+    in_store = outboxes(host.store).get((Session.kind, session, DATA), {})
     must = dict(in_store)
     if host.life is not None:
         there = host.life.machine.sessions.get(session)

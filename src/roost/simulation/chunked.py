@@ -30,6 +30,7 @@ class ChunkWay:
         self._chunks = Chunks(broker, NO_LIMITS, always=True)
         self._random = random.Random(broker.config.incarnation)
         self.taken = 0  # publications
+        self.durable = broker.config.durable
 
     def commands(self, connection: int, frame: Frame, now: float) -> list[Command]:
         """What there is to do now that a publication has come."""
@@ -38,7 +39,7 @@ class ChunkWay:
         def take(data: bytes, start: int) -> Taken:
             taken = self._chunks.take(connection, data, start, now)
             self.taken += taken.events
-            found.extend(spelled_out(taken.commands))
+            found.extend(taken.commands)
             return taken
 
         def handle(data: bytes) -> bool:
@@ -63,18 +64,21 @@ class ChunkWay:
 
 
 def spelled_out(commands: list[Command]) -> list[Command]:
-    """The same in messages, of a chunk of one publication."""
+    """The same in messages, of chunks of one publication each."""
     found: list[Command] = []
     deliveries: list[tuple[int, Frame]] = []
+    delivered = ""  # which publication these are of
     for command in commands:
-        if isinstance(command, SendRun):
-            (frame,) = command.run.frames()
-            if isinstance(frame.message, Delivery):
-                if not deliveries:
-                    found.append(Deliver(frame.message.publication, deliveries))
-                deliveries.append((command.connection, frame))
-            else:
-                found.append(Send(command.connection, frame))
-        else:
+        if not isinstance(command, SendRun):
             found.append(command)
+            continue
+        (frame,) = command.run.frames()
+        if not isinstance(frame.message, Delivery):
+            found.append(Send(command.connection, frame))
+            continue
+        publication = frame.message.publication
+        if publication.id != delivered:
+            delivered, deliveries = publication.id, []
+            found.append(Deliver(publication, deliveries))
+        deliveries.append((command.connection, frame))
     return found

@@ -8,7 +8,6 @@ from roost.broker.client import Client
 from roost.broker.commands import CancelTimer, Close, Command, Hand, OpenLink, Send, SetTimer, Tell
 from roost.broker.config import ClientConfig
 from roost.broker.events import (
-    Handled,
     PublishRequested,
     Received,
     SettleRequested,
@@ -21,6 +20,7 @@ from roost.broker.messages import Frame, Parcel
 from roost.broker.names import Address
 from roost.language import Event
 from roost.simulation.addresses import name_at
+from roost.simulation.dealing import Dealing
 from roost.simulation.network import Connection
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ class SimulatedClient:
 
     __slots__ = (
         "_asked",
-        "_durable",
         "_generation",
         "_questions",
         "_quotes",
@@ -46,6 +45,7 @@ class SimulatedClient:
         "_timers",
         "away",
         "dead",
+        "dealing",
         "gone",
         "machine",
         "name",
@@ -59,15 +59,16 @@ class SimulatedClient:
         self.world = world
         self.name = name
         self.party = party  # what the oracle knows of it
-        self._durable = bool(process)
+        # Of a durable subscriber.
+        self.dealing = Dealing(self.handle, world.clock.after) if process else None
         self.machine = Client(
             ClientConfig(
                 client=name,
                 session=name,
                 ack_delay_s=DURABLE_ACK_DELAY_S if process else world.client_ack_delay_s,
-                durable=self._durable,
+                durable=bool(process),
                 process=process,
-                waits_for_application=self._durable,
+                waits_for_application=bool(process),
             )
         )
         self.permission: Permission | None = None  # None: nobody asks
@@ -158,8 +159,8 @@ class SimulatedClient:
                 publication = command.publication
                 world.oracle.arrived(self.party, publication, command.subscriptions, time)
                 world.delays.fresh.append(time - publication.published_at)
-                if self._durable:
-                    self.handle(Handled(command.number))
+                if self.dealing is not None:
+                    self.dealing.handed(command.number, publication)
             else:
                 self._execute(command)
 
@@ -180,7 +181,9 @@ class SimulatedClient:
         elif isinstance(command, Close):
             world.network.close(self, command.connection, command.reason, world.clock.now)
         elif isinstance(command, Tell):
-            world.told(self, command)
+            if self.dealing is not None and command.what == "attached" and not command.reason:
+                self.dealing.begin_anew()
+            world.hearing.told(self, command)
 
     @property
     def broker(self) -> str:

@@ -33,27 +33,19 @@ A scenario is a workload like any other: `Scenario.text` is the file from which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
 from roost.broker.hierarchy import WAYS
 from roost.broker.story import Storybook
 from roost.language import Advertisement, Filter, Operator, Predicate, Subscription
-from roost.overlay.hierarchies import Hierarchy, random_hierarchy
-from roost.overlay.topologies import (
-    Topology,
-    balanced_tree,
-    chain,
-    peer_clusters,
-    random_tree,
-    scale_free_tree,
-    star,
-)
+from roost.overlay.hierarchies import Hierarchy
 from roost.simulation import statements as st
 from roost.simulation.faults import SHORTEST_S
 from roost.simulation.optimisers import Modules, modules_of
 from roost.simulation.run import Checks, check, rest, run
+from roost.simulation.scenario_overlay import BROKERS_MIN, machine_of, part_of, shape_of
 from roost.simulation.scenario_settings import (
     BALANCING,
     CLUSTERS,
@@ -70,7 +62,6 @@ from roost.simulation.service_scenario import PROFILE as PARTITION
 from roost.simulation.service_scenario import ServiceScenario
 from roost.simulation.world import World
 
-BROKERS_MIN, BROKERS_MAX = 3, 40
 PHASE_S = 6.0
 SETTLE_S = 4.0
 # What came over a link that is removed is withdrawn from broker to broker. A link that joins the parts
@@ -90,9 +81,7 @@ MOVES_PER_S = 6.0
 REWIRINGS_PER_S = 2.0
 # By what passes through them brokers decide: there has to be something.
 OVERLAY_EVENTS_PER_S = 30.0
-OVERLAY_BROKERS = (12, 30, 63)
 MOVED_PUBLISHERS = 0.8  # their share
-CLUSTERED = 0.7
 CROWDED = 0.6  # the share of clients that begin at the same broker
 DRAINS = 0.4
 
@@ -122,17 +111,10 @@ class Scenario(Script):
 
     def _build(self) -> None:
         r = self.random
-        small = self._is_edgy or self.profile in (REWIRINGS, BALANCING, STANDBYS)
-        largest = [3, 5, 12] if small else [6, 15, BROKERS_MAX]
-        size = r.randint(BROKERS_MIN, r.choice(largest))
-        if self.profile == OVERLAY:
-            size = r.choice(OVERLAY_BROKERS)
-        topology: Topology | Hierarchy = self._topology(size)
-        if self.profile == CLUSTERS:
-            topology = random_hierarchy(size, r.randrange(1000))
+        topology = shape_of(self.profile, r, is_edgy=self._is_edgy)
         self._brokers = list(topology.brokers)
         for name in self._brokers:
-            self._say(self._machine(0.0, name))
+            self._say(machine_of(self.profile, r, 0.0, name, is_edgy=self._is_edgy))
         for link in topology.links:
             self._links.append((link.a, link.b))
             self._say(st.AddLink(at=0.0, a=link.a, b=link.b))
@@ -145,29 +127,6 @@ class Scenario(Script):
         for _ in range(r.randint(*((8, 20) if self.profile == BALANCING else (2, 14)))):
             self._add_subscriber(self._soon(1.0))
         self._now += 1.0 + SETTLE_S
-
-    def _machine(self, at: float, name: str) -> st.AddBroker:
-        quick = self._is_edgy or self.profile in (MOVES, REWIRINGS, OVERLAY, BALANCING, STANDBYS)
-        mhz = self.random.choice([100.0, 1000.0] if quick else [1.0, 20.0, 1000.0])
-        if self.profile == BALANCING:
-            mhz = self.random.choice([20.0, 100.0, 400.0])
-        mbps = self.random.choice([5.0, 50.0] if quick else [0.05, 0.5, 5.0, 50.0])
-        return st.AddBroker(at=at, broker=name, cpu_mhz=mhz, memory_mb=16, bandwidth_mbps=mbps)
-
-    def _topology(self, size: int) -> Topology:
-        r = self.random
-        makers: list[Callable[[], Topology]] = [
-            lambda: chain(min(size, 12)),
-            lambda: star(size),
-            lambda: balanced_tree(size, r.choice([2, 3])),
-            lambda: random_tree(size, r.randrange(1000)),
-            lambda: scale_free_tree(size, r.randrange(1000)),
-        ]
-        if self.profile == BALANCING and r.random() < CLUSTERED:
-            return peer_clusters(
-                r.choice([1, 1, 2, 3]), r.choice([2, 3]), r.choice(["chain", "star"])
-            )
-        return r.choice(makers)()
 
     # --- phases -------------------------------------------------------------------------------------
 
@@ -525,10 +484,10 @@ class Scenario(Script):
         self._whole_at = joined_at
         cut = self._links.pop(self.random.randrange(len(self._links)))
         self._say(st.RemoveLink(at=at, a=cut[0], b=cut[1]))
-        a, b = (self.random.choice(self._part(end)) for end in cut)
+        a, b = (self.random.choice(part_of(self._links, end)) for end in cut)
         twice = self.random.random() < HEARS_TWICE
         if twice:
-            b = self.random.choice(self._part(cut[1])[1:] or [b])
+            b = self.random.choice(part_of(self._links, cut[1])[1:] or [b])
         self._links.append((a, b))
         self._say(st.AddLink(at=joined_at, a=a, b=b))
         if twice:
@@ -551,20 +510,13 @@ class Scenario(Script):
         self._whole_at = round(crashed_at + r.choice([0.3, 1.0]), 3)
         self._say(st.RestartBroker(at=self._whole_at, broker=name))
 
-    def _part(self, start: str) -> list[str]:
-        """The brokers that links connect with this one."""
-        part = [start]
-        for broker in part:  # which grows meanwhile
-            ends = [(a, b) for a, b in self._links if broker in (a, b)]
-            part += [other for link in ends for other in link if other not in part]
-        return part
-
     def _add_broker(self, at: float) -> None:
         name = self._name("N")
         neighbour = self.random.choice(self._brokers)
         self._brokers.append(name)
         self._links.append((neighbour, name))
-        self._say(self._machine(at, name))
+        machine = machine_of(self.profile, self.random, at, name, is_edgy=self._is_edgy)
+        self._say(machine)
         self._say(st.AddLink(at=at, a=neighbour, b=name))
 
     def _remove_broker(self, at: float) -> None:

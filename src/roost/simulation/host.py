@@ -40,6 +40,7 @@ from roost.broker.commands import (
     ResumeReading,
     Rewired,
     Send,
+    SendRun,
     SetTimer,
     StoreKey,
 )
@@ -57,11 +58,11 @@ from roost.broker.events import (
     TimerFired,
 )
 from roost.broker.machine import Happening
-from roost.broker.messages import DATA, Ack, Frame, Parcel, Publication
+from roost.broker.messages import DATA, Ack, Delivery, Frame, Parcel, Publication
 from roost.broker.module import Module, ModuleState
 from roost.chunks.taking import can_take
 from roost.simulation.addresses import address_of
-from roost.simulation.chunked import ChunkWay
+from roost.simulation.chunked import ChunkWay, spelled_out
 from roost.simulation.network import Connection
 from roost.traces.rows import LinkRow, link_counts
 from roost.wire import delivery_sizes, size_of
@@ -369,6 +370,8 @@ class Life:
         self.execute(self.machine.handle(event, self.clock.now))
 
     def execute(self, commands: list[Command]) -> None:
+        if self._chunks is not None:
+            commands = spelled_out(commands)
         for command in commands:
             kind = type(command)
             if kind is Send:
@@ -384,6 +387,10 @@ class Life:
             self._timer_count = token = self._timer_count + 1
             self._timers[command.name] = token
             self.clock.after(command.delay_s, self._fire, command.name, token)
+        elif isinstance(command, SendRun):
+            for frame in command.run.frames():
+                assert isinstance(frame.message, Delivery)
+                self._deliver(Deliver(frame.message.publication, [(command.connection, frame)]))
         elif isinstance(command, CancelTimer):
             self._timers.pop(command.name, None)
         elif isinstance(command, Persist):
@@ -402,9 +409,8 @@ class Life:
         elif isinstance(command, ResumeReading):
             self._resume(command.connection)
         elif isinstance(command, Fetch):
-            numbers = range(command.first, command.first + command.count)
-            messages = [self.host.store.get(("out", *command.key, number)) for number in numbers]
-            self.handle(Fetched(command.key, command.first, messages))
+            store = self.host.store
+            self.handle(Fetched(command, [store.get(key) for key in command.records]))
         elif isinstance(command, Rewired):
             world.rewired(*command.brokers)
         elif isinstance(command, Record):

@@ -118,6 +118,7 @@ def _settings_of_all(seed: int, profile: str, r: random.Random) -> Settings:
         session_outbox_max=optimiser.choice([4, 100_000, 100_000, 100_000]),
         session_outbox_policy=optimiser.choice(["drop", "end"]),
         asking=True,
+        members=True,
         absence_grace_s=GRACE_S,
     )
 

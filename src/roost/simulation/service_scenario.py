@@ -288,4 +288,5 @@ def _settings(r: random.Random) -> Settings:
         linger_s=r.choice([10.0, 60.0]),
         load_period_s=5.0,
         asking=True,
+        members=True,
     )

@@ -38,6 +38,9 @@ class Settings(FederationSettings, frozen=True, kw_only=True):
     # Whether clients ask when their subscriptions are in place. Off: whoever watches finds out, and it
     # costs no messages.
     asking: bool = False
+    # Whether brokers tell each other who is behind them, as they do live (`broker.membership`). Off: messages
+    # between brokers are what experiments count.
+    members: bool = False
     # Longer than live: messages between brokers are what experiments count.
     ack_delay_s: Seconds = 5.0
     # Between a client and its broker, one way.

@@ -16,7 +16,8 @@ from roost.broker.events import Persisted
 from roost.broker.machine import Happening
 from roost.broker.messages import Frame, Parcel
 from roost.overlay import twin_words as tw
-from roost.overlay.twin import Twin, TwinSettings
+from roost.overlay.twin import Twin
+from roost.overlay.twin_settings import TwinSettings
 from roost.overlay.twin_words import Membership, Position
 from roost.simulation.host import Host, Life
 from roost.simulation.network import Connection

@@ -93,7 +93,7 @@ def parse_workload(text: str, name: str, folder: Path | None) -> Workload:
             statements.append(msgspec.structs.replace(statement, path=located))
         else:
             statements.append(statement)
-    check_ranks(statements, name, ranked=router_of(settings.routing).strategy.ranks)
+    check_ranks(read, name, ranked=router_of(settings.routing).strategy.ranks)
     return Workload(name, settings, tuple(statements))
 
 

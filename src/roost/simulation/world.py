@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from roost.broker import events as ev
-from roost.broker.commands import Record, Tell
+from roost.broker.commands import Record
 from roost.broker.config import BrokerConfig, FederationSettings, Leases
 from roost.broker.machines import BROKER, kind_of
 from roost.broker.messages import Frame, Parcel, Publication
@@ -26,7 +26,7 @@ from roost.broker.registry import module_class
 from roost.broker.routers import router_of
 from roost.broker.story import Storybook
 from roost.errors import UserError
-from roost.language import Advertisement, covers
+from roost.language import covers
 from roost.simulation import statements as st
 from roost.simulation.addresses import address_of, name_at
 from roost.simulation.checkers import kept_for
@@ -35,6 +35,7 @@ from roost.simulation.clock import Clock
 from roost.simulation.costs import costs_of
 from roost.simulation.delays import Delays
 from roost.simulation.fabric import Fabric
+from roost.simulation.hearing import Hearing
 from roost.simulation.host import Host, Life
 from roost.simulation.latencies import Latencies
 from roost.simulation.market import BarMarket, Market, SyntheticMarket, advertisement_of
@@ -52,8 +53,6 @@ from roost.wire import publication_bytes
 MS = 1e-3
 # Clients acknowledge deliveries in no hurry: it is only for the memory of their broker.
 CLIENT_ACK_DELAY_S = 60.0
-# How long an application takes to notice that its session is over.
-BEGIN_ANEW_S = 1.0
 # An operator asks again for a link to be moved.
 ASK_AGAIN_S = 2.0
 
@@ -107,6 +106,7 @@ class World:
             self.clients,
             asking=settings.asking,
         )
+        self.hearing = Hearing(self.clock, self.oracle, self.settling)
         self._modules = modules or modules_of(settings)
         # How those begin that the workload names; all others act.
         self.module_states = {module_class(o.reference).name: o.state for o in settings.modules}
@@ -140,7 +140,7 @@ class World:
             broker=name,
             incarnation=incarnation,
             durable=settings.durability,
-            members=False,
+            members=settings.members,
             leases=Leases(rest_s=settings.rest_s),
             **{name: getattr(settings, name) for name in FederationSettings.__struct_fields__},
         )
@@ -188,16 +188,17 @@ class World:
         latency_s = None if s.latency_ms is None else s.latency_ms * MS
         between_s = self.latencies.between(s.a, s.b, latency_s)
         peers = isinstance(s, st.AddPeerLink)
-        self.overlay.add_link(s.a, s.b, between_s, fresh=bool(self._parties), peers=peers)
+        joins = bool(self._parties)  # else nothing has happened yet
+        self.overlay.add_link(s.a, s.b, between_s, fresh=joins, peers=peers)
         # The second dials: in a workload that grows a tree, it is the one that joins.
         for here, there in ((s.a, s.b), (s.b, s.a)):
-            self._link(self.hosts[here], there)
+            self._link(self.hosts[here], there, joins=joins)
         self.settling.overlay_changed()
 
-    def _link(self, here: Host, there: str) -> None:
+    def _link(self, here: Host, there: str, *, joins: bool = False) -> None:
         rank = self.overlay.rank(here.name, there) if self.strategy.ranks else ""
         dial = self.overlay.dials(here.name, there)
-        here.notice(ev.LinkAdded(there, dial, rank=rank))
+        here.notice(ev.LinkAdded(there, dial, rank=rank, joins=joins))
 
     def _remove_link(self, s: st.RemoveLink) -> None:
         self._unlink(s.a, s.b)
@@ -280,11 +281,7 @@ class World:
     def _advertise(self, s: st.Advertise) -> None:
         client = self.clients[s.publisher]
         client.handle(ev.AdvertiseRequested(s.name, s.advertisement))
-        self.advertised(client.party, s.name, s.advertisement)
-
-    def advertised(self, party: Party, name: str, advertisement: Advertisement) -> None:
-        """A client has advertised; for the oracle."""
-        self.oracle.advertised(party, name, advertisement)
+        self.oracle.advertised(client.party, s.name, s.advertisement)
 
     def _unadvertise(self, s: st.Unadvertise) -> None:
         client = self.clients[s.publisher]
@@ -296,8 +293,9 @@ class World:
     def _remove_publisher(self, s: st.RemovePublisher) -> None:
         self._remove_client(s.publisher)
 
-    def _add_subscriber(self, s: st.AddSubscriber) -> None:
-        self._add_client(s.subscriber, s.broker)
+    def _add_subscriber(self, s: st.AddSubscriber | st.AddDurableSubscriber) -> None:
+        lasts = isinstance(s, st.AddDurableSubscriber)
+        self._add_client(s.subscriber, s.broker, process="1" if lasts else "")
         self._subscribe(
             st.Subscribe(at=s.at, subscriber=s.subscriber, name=MAIN, subscription=s.subscription)
         )
@@ -308,19 +306,19 @@ class World:
         self.oracle.subscribed(client.party, s.name, s.subscription)
         self.settling.find_out(client)
 
-    def _add_durable_subscriber(self, s: st.AddDurableSubscriber) -> None:
-        self._add_client(s.subscriber, s.broker, process="1")
-        self._subscribe(
-            st.Subscribe(at=s.at, subscriber=s.subscriber, name=MAIN, subscription=s.subscription)
-        )
-
     def _restart_subscriber(self, s: st.RestartSubscriber) -> None:
         old = self.clients[s.subscriber]
         old.kill()
         for connection in self.network.of(s.subscriber):
             self.network.cut(connection, "the client was killed")
         party = old.party
-        self.oracle.taken_over(party, *kept_for(self.hosts[old.broker], s.subscriber))
+        kept, safe = kept_for(self.hosts[old.broker], s.subscriber)
+        assert old.dealing is not None
+        if safe is None:
+            self.oracle.taken_over(party, kept, None)
+        else:
+            must = old.dealing.has_to_come_again(kept)
+            self.oracle.taken_over(party, must, [*kept, *safe])
         process = str(int(old.machine.config.process) + 1)
         new = self.clients[s.subscriber] = SimulatedClient(self, s.subscriber, party, process)
         new.permission = old.permission
@@ -529,44 +527,6 @@ class World:
         elif self._recording is not None:
             self._recording.visited(life, frame, publication, queueing_s, matching_s)
 
-    def told(self, client: SimulatedClient, tell: Tell) -> None:
-        """A client tells its application something."""
-        if tell.what == "attached" and not tell.reason:
-            if client.machine.config.durable and not client.machine.is_new:
-                return  # taken over: all that was promised holds
-            # A new session. What was on the way to an old one is gone.
-            self.settling.void(client)
-            if client.machine.published:
-                self.oracle.not_accepted_after(client.party.publisher, client.machine.accepted)
-        elif tell.what == "dropped":
-            self.settling.void(client)
-        elif tell.what == "ended" and not client.gone:
-            # Its broker gave it up. An application that cares begins anew.
-            self.settling.void(client)
-            self.clock.after(
-                BEGIN_ANEW_S, client.handle, ev.AttachRequested(client.machine.address)
-            )
-        elif tell.what == "moved":
-            self.settling.apart()  # it may be on the other side now, with what it kept back
-        elif tell.what == "settled":
-            self.oracle.in_place(client.asked_for(tell.about))
-        elif tell.what == "refused" and client.asked_for(tell.about):
-            self.clock.after(
-                BEGIN_ANEW_S, self.settling.find_out, client
-            )  # too much waits for a neighbour
-        elif tell.what == "refused" and ":" in tell.about:
-            publisher, _, sequence = tell.about.rpartition(":")
-            if client.permission is not None or "store" in tell.reason:
-                self.oracle.not_accepted(publisher, int(sequence))
-            else:
-                self.oracle.refused(publisher, int(sequence), tell.reason)
-        elif tell.what == "refused" and client.permission is not None:
-            name = client.give_up(tell.about)
-            if name in client.party.wishes:
-                self.oracle.unsubscribed(client.party, name)
-            elif name in client.party.offers:
-                self.oracle.unadvertised(client.party, name)
-
     def said(self, who: str, connection_id: int, parcel: Parcel) -> None:
         """For the storybook, if one is kept."""
         connection = self.network.connections.get(connection_id)
@@ -622,7 +582,7 @@ DO: dict[type[st.Statement], Any] = {
     st.Subscribe: World._subscribe,
     st.Unsubscribe: World._unsubscribe,
     st.RemoveSubscriber: World._remove_subscriber,
-    st.AddDurableSubscriber: World._add_durable_subscriber,
+    st.AddDurableSubscriber: World._add_subscriber,
     st.RestartSubscriber: World._restart_subscriber,
     st.PermitClient: World._permit,
     st.RedirectClient: World._redirect_client,

@@ -18,6 +18,7 @@ from roost.broker.events import ClientRedirected, LinkAdded
 from roost.broker.names import Address
 from roost.broker.router import Flooding
 from roost.client import Client, connect
+from roost.client.arguments import check_seconds, wrong
 from roost.client.memory import SCHEME, MemoryBroker
 from roost.testing.laboratory import name_of
 
@@ -33,6 +34,9 @@ async def until(is_so: Callable[[], object], *, within_s: float = DEADLINE_S) ->
 
     >>> asyncio.run(until(lambda: True))
     """
+    if not callable(is_so):
+        raise wrong("is_so", is_so, "a function")
+    check_seconds("within_s", within_s, optional=False)
     try:
         async with asyncio.timeout(within_s):
             while not is_so():
@@ -152,6 +156,12 @@ class MemoryFederation:
         )
 
 
+def _check_link(link: object) -> None:
+    names = link if isinstance(link, tuple) else (link,)
+    if not all(isinstance(name, str) for name in names):
+        raise wrong("a link", link, "the names of two brokers, or of one without a link")
+
+
 @asynccontextmanager
 async def memory_federation(
     *links: tuple[str, str] | str, router: type[Flooding] | str | None = None, **config: Any
@@ -171,6 +181,8 @@ async def memory_federation(
     >>> asyncio.run(main())
     400000
     """
+    for link in links:
+        _check_link(link)
     config = {"redial_min_s": REDIAL_S[0], "redial_max_s": REDIAL_S[1]} | config
     if router is not None:
         config["routing"] = name_of(router)

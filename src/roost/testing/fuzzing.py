@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from roost.broker.router import Flooding
 from roost.broker.story import Storybook
+from roost.client.arguments import check_callable, check_kind, check_text
 from roost.errors import UserError
 from roost.simulation.campaign import subject_of
 from roost.simulation.faults import PROFILES
@@ -79,6 +80,9 @@ def fuzz(
 
     >>> fuzz(2, profile="none").assert_clean()
     """
+    check_kind("seeds", seeds, (int, Iterable), "how many, or some of them")
+    check_text("profile", profile, optional=False)
+    check_callable("modules", modules)
     if profile not in (known := (*PROFILES, MOVES, BALANCING)):
         raise UserError(f"no profile of faults is called {profile!r}; there are {', '.join(known)}")
     routing = None if router is None else name_of(router)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from types import NoneType
 from typing import NamedTuple
 
 import msgspec
@@ -14,6 +15,7 @@ from roost.broker.commands import Decision, Record
 from roost.broker.messages import Publication
 from roost.broker.router import Flooding
 from roost.broker.story import Storybook
+from roost.client.arguments import check_callable, check_kind, check_seconds, check_text
 from roost.language import Event
 from roost.simulation.faults import with_faults
 from roost.simulation.host import Host
@@ -150,6 +152,14 @@ def simulate(
     >>> [(receipt.id, receipt.event.attributes["a"]) for receipt in ran.received("S")]
     [('P:1', 7)]
     """
+    check_kind("workload", workload, (str, Path), "the text of a workload or a Path")
+    check_callable("modules", modules)
+    check_kind("settings", settings, (Mapping, NoneType), "texts by their names or None")
+    check_text("faults", faults, optional=False)
+    check_kind("seed", seed, (int,), "a whole number")
+    check_seconds("until_s", until_s)
+    check_kind("trace", trace, (Path, NoneType), "a Path or None")
+    check_text("run", run)
     if isinstance(workload, Path):
         planned = read_workload(workload)
     else:
@@ -197,6 +207,7 @@ def traced(
 
 def name_of(router: type[Flooding] | str) -> str:
     """A router as settings name it."""
+    check_kind("router", router, (type, str), "a class or its name")
     return router if isinstance(router, str) else f"{router.__module__}:{router.__qualname__}"
 
 

@@ -10,6 +10,8 @@ take a tenth of that at most. So a `VisitLog` does next to nothing when it hears
 - What is a publication's own is in the publication, which is kept until the broker is through with what came
   with it, and then packed, a column at a time. Longer it is not kept: memory that is not used again at once
   is not in the cache when it is, which costs more than all the rest.
+- What comes in columns is copied once (`tap_many`). A column of the log is a list of such pieces: to put them
+  together is for whoever makes the table.
 - The rest is its *route*, which many that follow each other have in common: all there is to do is to see
   that it is the same. So a log has *runs* of one route. A route becomes names once, when the log is taken.
 
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -40,6 +43,7 @@ RawVisit: TypeAlias = tuple[
     Hop, Publication, int, Sequence[Hop], Sequence[Hop], Sequence[tuple[str, ...]]
 ]
 Tap: TypeAlias = Callable[[Hop, Publication, int, Sequence[Hop], Sequence[Hop], float], None]
+Pieces: TypeAlias = list[NDArray[Any]]
 # The same without the publication.
 _Unnamed: TypeAlias = tuple[Hop, int, Sequence[Hop], Sequence[Hop], Sequence[tuple[str, ...]]]
 
@@ -67,20 +71,21 @@ class Route(NamedTuple):
 
 
 class Visits(NamedTuple):
-    """What a log held, in columns."""
+    """What a log held, in columns; each is in pieces."""
 
+    total: int
     publishers: Sequence[str]
-    publisher: array[int]  # the number of each one's
-    sequence: array[int]
-    published_at: array[float]
-    bytes: array[int]
-    traced: bytearray
+    publisher: Pieces  # the number of each one's
+    sequence: Pieces
+    published_at: Pieces
+    bytes: Pieces
+    traced: Pieces
     routes: Sequence[Route]
     run_route: array[int]  # of each run the number of its route,
     run_from: array[int]  # and of its first visit
 
     def __len__(self) -> int:
-        return len(self.sequence)
+        return self.total
 
 
 class VisitLog:
@@ -94,17 +99,18 @@ class VisitLog:
         self.tap, self._turn = self._new_tap()
 
     def _begin(self) -> None:
+        self._packed = 0  # visits, in the pieces of these:
         self._publishers = Words()
-        self._publisher = array("i")
-        self._sequence = array("q")
-        self._published_at = array("d")
-        self._bytes = array("i")
-        self._traced = bytearray()
+        self._publisher: Pieces = []
+        self._sequence: Pieces = []
+        self._published_at: Pieces = []
+        self._bytes: Pieces = []
+        self._traced: Pieces = []
         self._run_route = array("i")
         self._run_from = array("q")
 
     def __len__(self) -> int:
-        return len(self._sequence) + len(self._heard)
+        return self._packed + len(self._heard)
 
     def _new_tap(self) -> tuple[Tap, Callable[[], None]]:
         """Closures, because their variables are found more quickly than what an object has."""
@@ -168,7 +174,7 @@ class VisitLog:
         """The same of many that were routed together."""
         self._pack()
         self._turn()
-        first, hops = len(self._sequence), passage.hops
+        first, hops = self._packed, passage.hops
         for turn, way in zip(passage.turns.tolist(), passage.ways, strict=True):
             number = self._number_of(passage.source, int(hops[turn]), *way)
             if not self._run_route or self._run_route[-1] != number:
@@ -176,11 +182,13 @@ class VisitLog:
                 self._run_from.append(first + turn)
         publishers, places = passage.publishers
         numbers = np.array([self._publishers[name] for name in publishers], np.int32)
-        self._publisher.frombytes(numbers[places].tobytes())
-        self._sequence.frombytes(passage.sequence.astype(np.int64).tobytes())
-        self._published_at.frombytes(passage.published_at.astype(np.float64).tobytes())
-        self._bytes.frombytes(passage.bytes.astype(np.int32).tobytes())
-        self._traced.extend(bytes(len(passage)))
+        self._publisher.append(numbers[places])
+        # Copies, as what they are columns of is much larger.
+        self._sequence.append(passage.sequence.astype(np.int64))
+        self._published_at.append(passage.published_at.astype(np.float64))
+        self._bytes.append(passage.bytes.astype(np.int32))
+        self._traced.append(np.zeros(len(passage), np.bool_))
+        self._packed += len(passage)
 
     def _begin_run(self, route: int) -> None:
         self._run_route.append(route)
@@ -193,21 +201,23 @@ class VisitLog:
 
     def _pack(self) -> None:
         heard, numbers = self._heard, self._publishers
-        names = [each.publisher for each in heard]
-        if names and names.count(names[0]) == len(names):
-            self._publisher.extend(array("i", [numbers[names[0]]]) * len(names))
-        else:
-            self._publisher.fromlist([numbers[name] for name in names])
-        self._sequence.fromlist([each.sequence for each in heard])
-        self._published_at.fromlist([each.published_at for each in heard])
-        self._bytes.fromlist([len(each.encoded or publication_bytes(each)) for each in heard])
-        self._traced.extend([each.traced for each in heard])
+        if not heard:
+            return
+        publishers = [numbers[each.publisher] for each in heard]
+        sizes = [len(each.encoded or publication_bytes(each)) for each in heard]
+        self._publisher.append(np.array(publishers, np.int32))
+        self._sequence.append(np.array([each.sequence for each in heard], np.int64))
+        self._published_at.append(np.array([each.published_at for each in heard], np.float64))
+        self._bytes.append(np.array(sizes, np.int32))
+        self._traced.append(np.array([each.traced for each in heard], np.bool_))
+        self._packed += len(heard)
         heard.clear()
 
     def take(self) -> Visits:
         """All of it, which is no longer here; no hop is held on to."""
         self._pack()
         taken = Visits(
+            total=self._packed,
             publishers=list(map(str, self._publishers)),
             publisher=self._publisher,
             sequence=self._sequence,
@@ -262,8 +272,30 @@ class Stretch(NamedTuple):
 
 def delivery_schema() -> pa.Schema:
     """Of what `delivery_table` gives: words are numbers of a dictionary, as they are in the file."""
-    words = pa.dictionary(pa.int32(), pa.string())
-    return pa.schema([f.with_type(words) if f.type == pa.string() else f for f in SCHEMA])
+    return pa.schema([field.with_type(_with_numbers(field.type)) for field in SCHEMA])
+
+
+def _with_numbers(type_: pa.DataType) -> pa.DataType:
+    """The type with numbers for words, however deep they lie."""
+    if type_ == pa.string():
+        return pa.dictionary(pa.int32(), pa.string())
+    if pa.types.is_list(type_):
+        return pa.list_(_with_numbers(type_.value_type))
+    if pa.types.is_struct(type_):
+        return pa.struct([field.with_type(_with_numbers(field.type)) for field in type_])
+    return type_
+
+
+def _numbered(values: pa.Array) -> pa.Array:
+    """Lists with numbers for words: what is taken from them are numbers then, and no texts are copied."""
+    if values.type == pa.string():
+        return values.dictionary_encode()
+    if pa.types.is_list(values.type):
+        return pa.ListArray.from_arrays(values.offsets, _numbered(values.values))
+    if pa.types.is_struct(values.type):
+        inner = [_numbered(values.field(place)) for place in range(values.type.num_fields)]
+        return pa.StructArray.from_arrays(inner, [field.name for field in values.type])
+    return values
 
 
 def delivery_table(broker: str, life: int, stretches: Sequence[Stretch]) -> pa.Table:
@@ -277,7 +309,10 @@ def delivery_table(broker: str, life: int, stretches: Sequence[Stretch]) -> pa.T
     time, queueing_s, matching_s = _times([read for each in stretches for read in each.reads])
     publishers, routes = Words(), Words()
     publisher = np.concatenate(
-        [_renumbered(each.publishers, publishers)[_array(each.publisher)] for each in visits]
+        [
+            _renumbered(each.publishers, publishers)[np.concatenate(each.publisher)]
+            for each in visits
+        ]
     )
     run_route = np.concatenate(
         [_renumbered(each.routes, routes)[_array(each.run_route)] for each in visits]
@@ -301,16 +336,18 @@ def delivery_table(broker: str, life: int, stretches: Sequence[Stretch]) -> pa.T
         "age_s": time - _joined(each.published_at for each in visits),
         "source": _coded(list(sources), source[route]),
         "from_client": np.array([each.from_client for each in known])[route],
-        "traced": np.concatenate([np.frombuffer(each.traced, np.bool_) for each in visits]),
+        "traced": _joined(each.traced for each in visits),
         "life": np.full(rows, life),
     }
     for name in ("neighbours", "clients"):
         lists = [getattr(each, name) for each in known]
-        columns[name] = pa.array(lists, SCHEMA.field(name).type).take(pa.array(route))
+        columns[name] = _numbered(pa.array(lists, SCHEMA.field(name).type)).take(pa.array(route))
     schema = delivery_schema()
-    return pa.Table.from_arrays(
-        [pa.array(columns[field.name], field.type) for field in schema], schema=schema
-    )
+    arrays = [
+        each if isinstance(each := columns[field.name], pa.Array) else pa.array(each, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _times(reads: Sequence[Read]) -> tuple[NDArray[np.float64], ...]:
@@ -324,12 +361,12 @@ def _times(reads: Sequence[Read]) -> tuple[NDArray[np.float64], ...]:
     return np.repeat(began, counts) + queueing_s + matching_s, queueing_s, matching_s
 
 
-def _array(values: array[int] | array[float]) -> NDArray[Any]:
+def _array(values: array[int]) -> NDArray[Any]:
     return np.frombuffer(values, values.typecode) if values else np.empty(0, values.typecode)
 
 
-def _joined(parts: Iterable[array[int] | array[float]]) -> NDArray[Any]:
-    return np.concatenate([_array(part) for part in parts])
+def _joined(columns: Iterable[Pieces]) -> NDArray[Any]:
+    return np.concatenate(list(chain.from_iterable(columns)))
 
 
 def _renumbered(values: Iterable[Hashable], numbers: Words) -> NDArray[np.int32]:

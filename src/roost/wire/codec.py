@@ -27,7 +27,7 @@ around it is a sum.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache, reduce
 from operator import or_
 from typing import Any, Final
@@ -36,7 +36,6 @@ from msgspec import Struct, msgpack
 from msgspec.structs import astuple, force_setattr
 
 from roost.broker.messages import DATA, Delivery, Frame, Parcel, Publication
-from roost.broker.written_ids import WrittenIds
 from roost.language import Advertisement, Event, Subscription
 from roost.language.values import NAME_LENGTH_MAX
 from roost.wire import kinds
@@ -171,13 +170,7 @@ def _ids_size(subscriptions: tuple[str, ...]) -> int:
         (only,) = subscriptions
         if only.isascii() and len(only) <= _FIXSTR_MAX:
             return len(only) + 2
-    return len(_ids_bytes(subscriptions))
-
-
-def _ids_bytes(subscriptions: Sequence[str]) -> bytes:
-    if type(subscriptions) is WrittenIds:
-        return subscriptions.encoded
-    return _encode(subscriptions)
+    return len(_encode(subscriptions))
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -190,7 +183,7 @@ def delivery_head(frame: Frame, body_size: int) -> bytes:
     """
     sequence, hops = frame.sequence, frame.hops
     subscriptions = frame.message.subscriptions  # type: ignore[attr-defined]  # it is a delivery
-    ids = subscriptions.encoded if type(subscriptions) is WrittenIds else _ids.get(subscriptions)
+    ids = _ids.get(subscriptions)
     if ids is None:
         ids = _encode(subscriptions)
         if len(ids) <= _IDS_BYTES_MAX:
@@ -217,7 +210,7 @@ def _encode_frame(frame: Frame) -> bytes:
         rest = message.encoded or publication_bytes(message)
     elif type(message) is Delivery:
         items, tag = 2, _DELIVERY
-        rest = _ids_bytes(message.subscriptions) + publication_bytes(message.publication)
+        rest = _encode(message.subscriptions) + publication_bytes(message.publication)
     else:
         tag = _tag(kinds.MESSAGE_TAGS, message)
         fields = _fields(message)

@@ -24,6 +24,7 @@ from roost.broker.messages import (
     Attached,
     AttachRefused,
     Delivery,
+    Done,
     DrainEcho,
     Dropped,
     EndSession,
@@ -59,6 +60,7 @@ from roost.broker.messages import (
     SessionEnded,
     Settle,
     Settled,
+    Span,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -98,6 +100,7 @@ LATER: Final[dict[type[Struct], tuple[int, ...]]] = {
     Marker: (1,),
     MarkerEcho: (1, 1),
     DrainEcho: (1,),
+    Members: (1,),
     HandOver: (1,),
     Settle: (1,),
     Settled: (1,),
@@ -138,6 +141,7 @@ MESSAGE_TAGS: Final[dict[type[Message], int]] = {
     Arrived: 48,
     Members: 47,
     Rewire: 49,
+    Done: 50,
 }
 KINDS: Final[dict[int, type[Struct]]] = {
     tag: kind for tags in (UNNUMBERED_TAGS, MESSAGE_TAGS) for kind, tag in tags.items()
@@ -215,8 +219,9 @@ def _item_type(name: str, hint: Any, limits: Limits) -> Any:
         length = limits.reason_length_max if name == "reason" else limits.name_length_max
         return _string(length)
     if hint is int:
-        # All of them are counts, or numbers of things counted.
-        return Annotated[int, Meta(ge=0, le=INT_MAX)]
+        return _COUNT
+    if hint == tuple[Span, ...]:
+        return GenericAlias(tuple, (GenericAlias(tuple, (_COUNT, _COUNT)), ...))
     if hint is bytes:
         return Annotated[bytes, Meta(max_length=limits.payload_bytes_max)]
     if hint is Event:
@@ -244,6 +249,8 @@ def _string(length_max: int) -> Any:
 
 # The lengths of names are not in it: with them msgspec would make new names for each event instead of
 # sharing them, and take half as long again. `Decoder` looks at the names.
+# All of them are counts, or numbers of things counted.
+_COUNT: Final[Any] = Annotated[int, Meta(ge=0, le=INT_MAX)]
 _ATTRIBUTES: Final[Any] = Annotated[
     dict[
         str,

@@ -13,11 +13,13 @@ from typing import Any, Final
 from msgspec import msgpack
 
 from roost.broker.messages import CONTROL, Delivery, Frame, Message, Parcel, Publication
+from roost.broker.runs import Run
 from roost.language import Advertisement, Subscription, parse_advertisement, parse_subscription
 from roost.wire import kinds
 from roost.wire.codec import PREFIX_SIZE, decoder_for, encode, publication_bytes
 from roost.wire.errors import WireError
 from roost.wire.limits import NO_LIMITS
+from roost.wire.runs import AS_SENT
 
 # The codes of extensions, and what stands in them.
 _TUPLE: Final = 1  # the same as a list
@@ -25,6 +27,7 @@ _PARCEL: Final = 2  # its body
 _MESSAGE: Final = 3  # the body of a frame around it
 _SUBSCRIPTION: Final = 4  # its text
 _ADVERTISEMENT: Final = 5  # its text
+_RUN: Final = 6  # the numbers of its first and last message, and their bytes
 
 _SCALARS: Final = frozenset((str, int, float, bool, bytes, type(None)))
 
@@ -109,6 +112,8 @@ def _packable(value: object) -> object:
         return msgpack.Ext(_SUBSCRIPTION, str(value).encode())
     if isinstance(value, Advertisement):
         return msgpack.Ext(_ADVERTISEMENT, str(value).encode())
+    if type(value) is Run:
+        return msgpack.Ext(_RUN, _pack((value.first, value.last, value.data)))
     raise WireError(f"a record can't be written: it holds a {type(value).__name__}")
 
 
@@ -123,8 +128,11 @@ def _extension(code: int, data: memoryview) -> object:
         return parse_subscription(str(data, "utf-8"))
     if code == _ADVERTISEMENT:
         return parse_advertisement(str(data, "utf-8"))
+    if code == _RUN:
+        return Run(*_unpack_run(data), AS_SENT)
     raise WireError(f"a record can't be read: it has an extension {code} that says nothing")
 
 
 _unpack = msgpack.Decoder(ext_hook=_extension).decode
+_unpack_run = msgpack.Decoder(tuple[int, int, bytes]).decode
 _unpack_list = msgpack.Decoder(list[Any], ext_hook=_extension).decode

@@ -19,6 +19,7 @@ from roost.errors import UserError
 from roost.language.lines import LineError
 from roost.pipeline.files.lines import Csv, Form, Ndjson, csv_header
 from roost.pipeline.files.parts import Places, type_of
+from roost.pipeline.files.small import read_small_subscriptions as read_small
 from roost.pipeline.files.tables import read_bars, read_events, read_subscriptions
 from roost.pipeline.workload.quotes import bars
 from roost.simulation.market import BarMarket, SyntheticMarket
@@ -389,6 +390,66 @@ def test_subscriptions_without_a_filter_are_refused(spark: SparkSession, tmp_pat
     path = written(tmp_path, "t.ndjson", '{"id": "x7", "filter": "a = 1"}\n')
     with pytest.raises(UserError, match="line 1: the id is of the kind text; expected a whole"):
         read_subscriptions(spark, path)
+
+
+# --- small files ----------------------------------------------------------------------------------
+
+BAD_SUBSCRIPTIONS = [
+    ("s.csv", ""),
+    ("s.csv", "id,filter\n"),
+    ("s.csv", "id,text\n1,a\n"),
+    ("s.csv", "id,filter\n1,a = 1\nx,a = 2\n"),
+    ("s.csv", "id,filter\n1,a = 1\n,a = 2\n"),
+    ("s.csv", "filter,b\na = 1,2\n\na = 2\n"),
+    ("s.ndjson", '{"id": "x7", "filter": "a = 1"}\n'),
+    ("s.ndjson", '{"id": 1, "filter": 7}\n'),
+    ("s.ndjson", '{"id": 1, "filter": "a = 1"}\n{"filter": {"b": 2}}\n'),
+    ("s.parquet", "PAR1"),
+    ("s.xlsx", "x"),
+]
+
+
+@pytest.mark.parametrize(("name", "text"), BAD_SUBSCRIPTIONS)
+def test_small_files_are_refused_in_the_same_words(
+    spark: SparkSession, tmp_path: Path, name: str, text: str
+) -> None:
+    path = written(tmp_path, name, text)
+    told = []
+    for read_them in (lambda: read_subscriptions(spark, path), lambda: read_small(path)):
+        with pytest.raises(UserError) as refused:
+            read_them()
+        told.append(str(refused.value))
+    assert told[0] == told[1]
+
+
+def test_small_files_are_read_as_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    texts = {
+        "number.csv": '\ufefffilter,subscription\r\n"a > 1, b",70\r\n\r\na = 2,5',
+        "id.jsonl": '{"id": 1, "filter": "a = 1", "subscriber": "S"}\n{"filter": "b = 2", "id": 3}\n',
+        "none.csv": "filter,weight\na = 1,1.5\na = 2,\n",
+    }
+    paths = [written(tmp_path, name, text) for name, text in texts.items()]
+    with gzip.open(tmp_path / "packed.csv.gz", "wt") as file:
+        file.write("filter\na = 1\nb = 2\n")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("b.csv", "a.csv"):
+        written(folder, name, f"filter\n{name[0]} = 1\n{name[0]} = 2\n")
+    table = pa.table({"id": pa.array([7, 2], pa.int32()), "filter": ["a = 1", "a = 2"]})
+    pq.write_table(table, tmp_path / "small.parquet")
+    for path in (
+        *paths,
+        *(str(tmp_path / n) for n in ("packed.csv.gz", "folder", "small.parquet")),
+    ):
+        small = read_small(path)
+        assert small is not None
+        big = read_subscriptions(spark, path)
+        assert small.column_names == big.columns
+        rows = [{n: v for n, v in row.items() if v is not None} for row in small.to_pylist()]
+        assert sorted(rows, key=str) == sorted(rows_of(big), key=str), path
+    assert read_small(paths[0], rows_max=2) is None
+    assert read_small(str(tmp_path / "small.parquet"), rows_max=1) is None
+    assert read_small("s3a://bucket/s.csv") is None
 
 
 # --- bars -----------------------------------------------------------------------------------------

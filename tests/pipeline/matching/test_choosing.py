@@ -16,11 +16,11 @@ from roost.pipeline.matching import Estimate, Statistics, choose
 from roost.pipeline.matching.choosing import BYTES_A_WEIGHT_MAX
 from roost.pipeline.matching.loading import WEIGHED, load
 from roost.pipeline.matching.statistics import (
-    available_memory,
     default_memory_limit,
     estimate_of,
     setting_bytes,
 )
+from roost.pipeline.memory import available_memory
 from roost.pipeline.parsed import to_arrow
 
 MB, GB = 10**6, 10**9

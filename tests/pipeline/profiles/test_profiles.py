@@ -135,4 +135,6 @@ def test_profiles_go_by_their_names() -> None:
         "hitters",
         "audiences",
         "hops",
+        "press",
+        "sample",
     ]

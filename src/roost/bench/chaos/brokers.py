@@ -33,6 +33,8 @@ FILL_CHUNK = b"\0" * 1_000_000
 REDIAL_S = (0.1, 2.0)
 # In times of the keepalive, as it is by default.
 GRACE = 5 / 3
+# The same of the time after which a standby takes over.
+TAKEOVER = 1 / 2
 # More than is published while a broker is away: what is given up is no promise kept, and said.
 SPARE_MAX = 500_000
 
@@ -179,7 +181,11 @@ class PairedBroker(ChaosBroker):
                 "advertised": f"{HOST}:{self.door.port}",
             }
             role = ("primary", "standby")[place]
-            tables["standby"] = {"role": role, "address": f"{HOST}:{self._ports[2]}"}
+            tables["standby"] = {
+                "role": role,
+                "address": f"{HOST}:{self._ports[2]}",
+                "takeover_s": TAKEOVER * keepalive_s,
+            }
             write_settings(config, tables)
 
     def _folder_of(self, place: int) -> Path:

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import socket
 import struct
-from collections import deque
 from typing import Literal, TypeAlias
 
 HOST = "127.0.0.1"
@@ -30,7 +29,8 @@ class Wire:
         self.name = name
         self.port = port
         self.delay_s = 0.0
-        self._ports_behind = deque(ports_behind)
+        self._ports_behind = ports_behind
+        self._turn = 0
         self._gates = {way: asyncio.Event() for way in WAYS}
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -79,10 +79,12 @@ class Wire:
         self._spawn("down", behind, writer)
 
     async def _behind(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        for _ in self._ports_behind:
-            self._ports_behind.rotate(-1)
+        # One that was stopped takes connections, too, and answers nobody: others begin with the next.
+        first, self._turn = self._turn, self._turn + 1
+        for number in range(first, first + len(self._ports_behind)):
+            port = self._ports_behind[number % len(self._ports_behind)]
             with contextlib.suppress(OSError):
-                return await asyncio.open_connection(HOST, self._ports_behind[-1])
+                return await asyncio.open_connection(HOST, port)
         return None
 
     def _spawn(self, way: Way, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:

@@ -13,6 +13,9 @@ from roost.cli.spark import ConfOption, MasterOption, session_of
 from roost.errors import UserError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from roost.pipeline.lake import Lake
     from roost.pipeline.profiles import Profile
 
 EXAMPLES = """\b
@@ -25,6 +28,9 @@ Profiles:
   hitters     who publishes, receives and routes most
   audiences   who got which publications, 64 bits a row
   hops        what brokers and links add to the age of an event
+  press       what brokers would be rid of with a client, and who has it already (PRESS)
+  sample      events that stand for all, of a run with content
+  skew        of these and what is asked for: the attributes that BlueDove should divide by
 
 \b
 What was computed from a segment of a run is kept in the lake, and not computed again.
@@ -35,6 +41,7 @@ Examples:
   roost pipeline profile vectors --run monday --session 50 --json
 """
 ROWS = 20
+SKEW = "skew"
 
 
 def register(pipeline: typer.Typer) -> None:
@@ -52,6 +59,9 @@ def profile(
     period: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="loads: of a row; else 60.")
     ] = None,
+    matchers: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="skew: to divide among; else 20.")
+    ] = None,
     rows: Annotated[
         int, typer.Option("--limit", "--rows", min=1, metavar="N", help="How many are shown.")
     ] = ROWS,
@@ -64,33 +74,59 @@ def profile(
     from roost.pipeline.lake import Lake
     from roost.pipeline.profiles import keep, kept
 
-    wanted, there = chosen(name, session, period), Lake(lake)
+    wanted, there = chosen(name, session, period, matchers), Lake(lake)
     there.files(wanted.table, run)  # or it says which there are, before Spark begins
     with session_of(master, conf) as spark:
         done = keep(spark, there, wanted, run)
         result = kept(spark, there, wanted, run).toArrow()
+    what, called = wanted.what, wanted.name
+    if name == SKEW:
+        result = skew_of(there, run, result, matchers)
+        what, called = "what BlueDove should divide by", SKEW
     if json_:
         shown = [plain(row) for row in result.slice(0, rows).to_pylist()]
-        print_json({"profile": wanted.name, "run": run, "rows": result.num_rows, "first": shown})
+        told = {"profile": called, "run": run, "rows": result.num_rows, "first": shown}
+        print_json(told)
         return
     console = people()
-    console.print(f"{wanted.what}: {result.num_rows:,} rows of {run}", style="bold")
+    console.print(f"{what}: {result.num_rows:,} rows of {run}", style="bold")
     new = "1 file was" if done.files == 1 else f"{done.files:,} files were"
     console.print(f"{new} new", style="dim")
     for first in range(0, min(rows, result.num_rows), BESIDE):
         show_rows(console, result.slice(0, rows), first)
 
 
-def chosen(name: str, session: int | None, period: float | None) -> Profile:
-    """The profile that the options say."""
+def skew_of(lake: Lake, run: str, sample: pa.Table, matchers: int | None) -> pa.Table:
+    """Of the sample of a run, and what clients ask for at its end."""
+    from roost.language import parse_event, parse_subscription
+    from roost.pipeline.plans.reading import interests_at_end, rows_of
+    from roost.pipeline.profiles.skew import MATCHERS, skew_by_dimension
+
+    _, wants = interests_at_end(rows_of(lake, "interests", run))
+    subscriptions = [parse_subscription(text) for texts in wants.values() for text in texts]
+    events = [parse_event(text) for text in sample.column("event").to_pylist()]
+    return skew_by_dimension(subscriptions, events, matchers=matchers or MATCHERS)
+
+
+def chosen(
+    name: str, session: int | None, period: float | None, matchers: int | None = None
+) -> Profile:
+    """The profile that the options say; `skew` begins with a sample."""
     from roost.pipeline.lake.files import unknown
     from roost.pipeline.profiles import PROFILES, delivery_vectors, loads_over_time
 
-    if name not in PROFILES:
-        raise UserError(unknown("profile", name, PROFILES))
-    for option, value, of in (("--session", session, "vectors"), ("--period", period, "loads")):
+    if name not in (*PROFILES, SKEW):
+        raise UserError(unknown("profile", name, [*PROFILES, SKEW]))
+    options = (
+        ("--session", session, "vectors"),
+        ("--period", period, "loads"),
+        ("--matchers", matchers, SKEW),
+    )
+    for option, value, of in options:
         if value is not None and name != of:
             raise UserError(f"{option} is for the profile {of!r}; expected it with no other")
     if session is not None:
         return delivery_vectors(session)
+    if name == SKEW:
+        return PROFILES["sample"]
     return PROFILES[name] if period is None else loads_over_time(period)

@@ -19,6 +19,7 @@ from roost.errors import UserError
 
 if TYPE_CHECKING:
     from roost.pipeline.serving import Batch
+    from roost.pipeline.subscription_log import SubscriptionLog
 
 EXAMPLES = """\b
 Whoever wants the matches of a subscriber asks any broker for them:
@@ -35,7 +36,8 @@ Examples:
 """
 ADD_EXAMPLES = """\b
 A file is Parquet, CSV with a line of names, or lines of JSON, with the columns `filter`, `subscription` (its
-number; else they are numbered) and maybe `subscriber`. Else it is one subscription: a number and a filter.
+number; else they are numbered) and maybe `subscriber`. Below a million rows no Spark is started. Else it is
+one subscription: a number and a filter.
 
 \b
 Examples:
@@ -204,15 +206,28 @@ def add(
         filter_argument("FILTER", what[1])
         version = target.add([(number, what[1])], subscriber=subscriber)
     elif len(what) == 1:
-        if "://" not in what[0] and not Path(what[0]).exists():
-            raise UserError(f"{what[0]}: there is no such file")
-        with session_of(master, conf) as spark:
-            from roost.pipeline.files.tables import read_subscriptions
-
-            version = target.add(read_subscriptions(spark, what[0]), subscriber=subscriber)
+        version = add_file(target, what[0], subscriber, master, conf)
     else:
         raise UserError(f"{len(what)} words; expected a file, or a number and a filter")
     print(f"version {version}", file=sys.stderr)
+
+
+def add_file(
+    target: SubscriptionLog,
+    path: str,
+    subscriber: str | None,
+    master: str | None,
+    conf: list[str] | None,
+) -> int:
+    """Adds those of a file: by Spark if they are many, or elsewhere."""
+    from roost.pipeline.files.small import read_small_subscriptions
+    from roost.pipeline.files.tables import read_subscriptions
+
+    small = read_small_subscriptions(path)
+    if small is not None:
+        return target.add(small, subscriber=subscriber)
+    with session_of(master, conf) as spark:
+        return target.add(read_subscriptions(spark, path), subscriber=subscriber)
 
 
 def remove(

@@ -160,31 +160,34 @@ def findings(results: Results) -> list[str]:
     return found
 
 
+# Of all that balances the load of four clusters.
+SCALES = {
+    "small": Scale(
+        "small",
+        1,
+        {
+            "publishers": 20,
+            "subscribers": 600,
+            "joining_per_s": 0.6,
+            "zero_traffic": 0.2,
+            "change_at_s": 2_500.0,
+            "until_s": 4_000.0,
+        },
+        "20 publishers, 600 subscribers, 4,000 s: to see that it runs",
+    ),
+    "paper": Scale(
+        "paper",
+        10,
+        {"zero_traffic": 0.2, "change_at_s": 8_000.0, "until_s": 12_000.0},
+        "40 publishers, 2,000 subscribers, 12,000 s",
+    ),
+}
+
 GLOBAL = Experiment(
     name="balancing-global",
     what="Global load balancing of 001: four clusters in a chain, all clients at the first",
     task=TASK,
-    scales={
-        "small": Scale(
-            "small",
-            1,
-            {
-                "publishers": 20,
-                "subscribers": 600,
-                "joining_per_s": 0.6,
-                "zero_traffic": 0.2,
-                "change_at_s": 2_500.0,
-                "until_s": 4_000.0,
-            },
-            "20 publishers, 600 subscribers, 4,000 s: to see that it runs",
-        ),
-        "paper": Scale(
-            "paper",
-            10,
-            {"zero_traffic": 0.2, "change_at_s": 8_000.0, "until_s": 12_000.0},
-            "40 publishers, 2,000 subscribers, 12,000 s",
-        ),
-    },
+    scales=SCALES,
     grids=grids,
     claims=claims,
     charts=charts,

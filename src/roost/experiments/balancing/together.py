@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import nan
 
-from roost.experiments.balancing.clusters import CONVERGED_S, RECONVERGED_S
+from roost.experiments.balancing.clusters import CONVERGED_S, RECONVERGED_S, SCALES
 from roost.experiments.balancing.common import SHARES, TASK, below, share
 from roost.experiments.frame import Claim, Experiment, Grid, Results, Scale, at_least, at_most
 from roost.pictures.charts import Chart
@@ -106,27 +106,7 @@ TOGETHER = Experiment(
     name="balancing-together",
     what="Load balancing of 001 and GRAPE of 000 at the same time: four clusters in a chain",
     task=TASK,
-    scales={
-        "small": Scale(
-            "small",
-            1,
-            {
-                "publishers": 20,
-                "subscribers": 600,
-                "joining_per_s": 0.6,
-                "zero_traffic": 0.2,
-                "change_at_s": 2_500.0,
-                "until_s": 4_000.0,
-            },
-            "20 publishers, 600 subscribers, 4,000 s: to see that it runs",
-        ),
-        "paper": Scale(
-            "paper",
-            10,
-            {"zero_traffic": 0.2, "change_at_s": 8_000.0, "until_s": 12_000.0},
-            "40 publishers, 2,000 subscribers, 12,000 s",
-        ),
-    },
+    scales=SCALES,
     grids=grids,
     claims=claims,
     charts=charts,

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import Literal
 
-from roost.experiments.overlay.churn import Churn
+from roost.experiments.overlay.churn import Churn, Join
 from roost.experiments.overlay.optimum import against_all_trees
 from roost.experiments.overlay.organising import ROUNDS_MAX, Terms, Track, organised
 from roost.experiments.overlay.workload import Load, Matching, Start, load_of, tree_of
@@ -49,6 +49,7 @@ def organises(
     rounds: Count = 0,
     churn: Churn = "none",
     churn_share: Share = 0.01,
+    join: Join = "drawn",
     brokers: Positive = 500,
     subscribers: Share = 1.0,
     publishers: Share = 0.2,
@@ -71,7 +72,15 @@ def organises(
     terms = Terms(threshold, Goal("load", load_weight), price, degree_max or None, noise)
     many = rounds or ROUNDS_MAX
     track = organised(
-        topology, load, variant, seed, terms, rounds=many, churn=churn, churn_share=churn_share
+        topology,
+        load,
+        variant,
+        seed,
+        terms,
+        rounds=many,
+        churn=churn,
+        churn_share=churn_share,
+        join=join,
     )
     found = dict(figures(track))
     if variant == "ocbr" and churn == "none":

@@ -57,6 +57,7 @@ def grid(scale: Scale, **axes: Sequence[Value]) -> Grid:
         "load_weight": [100.0],
         "rounds": [0],
         "churn": ["none"],
+        "join": ["drawn"],
         "subscribers": [1.0],
         "publishers": [0.2],
         "publications": [150],

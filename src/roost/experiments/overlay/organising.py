@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import inf
 from random import Random
 from typing import Literal, NamedTuple, get_args
 
 from roost.errors import UserError
-from roost.experiments.overlay.churn import perturbed
+from roost.experiments.overlay.churn import ChurnTerms, perturbed
 from roost.experiments.overlay.workload import Load
 from roost.optimising.goal import Goal
 from roost.overlay.rewiring.annealing import AnnealingTerms
@@ -85,10 +86,12 @@ def organised(
     rounds: int = ROUNDS_MAX,
     churn: str = "none",
     churn_share: float = 0.01,
+    join: str = "drawn",
 ) -> Track:
     """A run until it rests, or for so many rounds; with churn it goes on for all of them."""
     random = Random(seed)
     limits = Limits(degree_max=terms.degree_max)
+    perturbing = ChurnTerms(churn, churn_share, join, terms.degree_max or inf)
     rule = rule_of(variant, load, terms)
     own = Organisation(flows_of(topology, load.demand), rule, random, limits)
     states = [state_of(own.flows, 0)]
@@ -99,7 +102,7 @@ def organised(
         states.append(state_of(own.flows, states[-1].rewirings + len(done)))
         if churn != "none":
             before = load
-            load, changed = perturbed(own.flows, load, churn, churn_share, random)
+            load, changed = perturbed(own.flows, load, perturbing, random)
             own.changed(changed)
             _inform(rule, before, load)
     return Track(states, False, own.flows)

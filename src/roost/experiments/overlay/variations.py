@@ -34,6 +34,7 @@ from roost.pipeline.sweeps.tasks import Value
 CHURNS = ("nodes", "interests", "both")
 # Of 500 brokers one in each round; and, besides, five.
 SLOW, FAST = 0.002, 0.01
+JOINS = ("drawn", "referred")
 NOISES = (0.0, -10.0, -50.0)
 WEIGHTS = (100.0, 50.0, 0.0)
 # What is varied, and the values beside that of the reference.
@@ -78,6 +79,7 @@ def grids(scale: Scale, _: Mapping[str, str]) -> list[Grid]:
             "rounds": [ROUNDS],
             "churn": ["nodes"],
             "churn_share": [FAST],
+            "join": JOINS,
         }
         roost: dict[str, Sequence[Value]] = {
             "variant": ["roost"],
@@ -154,6 +156,19 @@ def _of_churn(results: Results) -> Iterator[Claim]:
                     1.05,
                     "",
                 )
+            moved = _fast(results, matching, variant, "referred").mean("above_bound")
+            yield at_most(
+                f"002 fig {figure}",
+                f"the same where {FAST:.0%} of the brokers leave in a round and are referred,"
+                f" {NAMES[variant]}, {matching}",
+                (100 + moved) / (100 + still),
+                1.05,
+                "",
+            )
+
+
+def _fast(results: Results, matching: str, variant: str, join: str) -> Results:
+    return results.where(matching=matching, variant=variant, churn_share=FAST, join=join)
 
 
 def _of_thresholds(results: Results) -> Iterator[Claim]:
@@ -227,9 +242,12 @@ def findings(results: Results) -> list[str]:
         )
         found.append(f"{matching}, Roost, goals at rest, at most a tenth as neighbours: {told}.")
         for variant in ("paper", "roost"):
-            own = results.where(matching=matching, variant=variant, churn_share=FAST)
+            told = "; ".join(
+                f"{join}: {_told(_fast(results, matching, variant, join))}" for join in JOINS
+            )
             found.append(
-                f"{matching}, {NAMES[variant]}, {FAST:.0%} of the brokers leaving in a round: {_told(own)}."
+                f"{matching}, {NAMES[variant]}, {FAST:.0%} of the brokers leaving in a round, their hosts"
+                f" {told}."
             )
         found.append(f"{matching}, Roost, rewirings for nothing: {_told(roost.where(price=0.0))}.")
     own = results.where(matching=CONTENT, variant="paper", **REFERENCE_OF)

@@ -4,9 +4,9 @@
         --set subscriptions=40000
 
 `fluid` works out at how many messages a second each way of forwarding saturates, in units in which a
-subscription takes a second. `simulated` runs the machines at a *share* of what the best division would
-bear, and looks whether the events that are held keep growing (IV.B: that is saturation). `ramp`, `crashes`,
-`traffic` and `layouts` are modules of their own.
+subscription takes a second; `indexed` does so with what our index takes. `simulated` runs the machines at a
+*share* of what the best division would bear, and looks whether the events that are held keep growing (IV.B:
+that is saturation). `ramp`, `crashes`, `traffic` and `layouts` are modules of their own.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from collections.abc import Callable, Mapping
 from statistics import fmean
 
 from roost.experiments.partition.crashes import crashes_row
+from roost.experiments.partition.index_cost import measured_cost
 from roost.experiments.partition.lab import machines, workload_of
 from roost.experiments.partition.layouts import layouts_row
 from roost.experiments.partition.ramp import ramp_row
 from roost.experiments.partition.setup import BEGIN_S, Phase, fluid, service_workload
 from roost.experiments.partition.traffic import simulated_traffic_row, traffic_row
+from roost.partition.capacity import Cost, power
 from roost.partition.direct import ORDERED
 from roost.partition.dispatcher import Dispatcher
 from roost.partition.fluid import normalised_deviation
@@ -37,12 +39,18 @@ def cell(parameters: Parameters, seed: int) -> Row:
 
 
 def fluid_row(parameters: Parameters, seed: int) -> Row:
-    found = fluid(
-        seed,
-        exponent=float(parameters.get("exponent", 1)),
-        stride=int(parameters.get("stride", 0)),
-        **workload_of(parameters),
-    )
+    return saturation_row(parameters, seed, power(float(parameters.get("exponent", 1))))
+
+
+def indexed_row(parameters: Parameters, seed: int) -> Row:
+    """The same with what a search of our index takes, measured here and now."""
+    measured = measured_cost(seed, int(parameters["subscriptions"]))
+    return {**saturation_row(parameters, seed, measured.cost), "exponent_found": measured.exponent}
+
+
+def saturation_row(parameters: Parameters, seed: int, cost: Cost) -> Row:
+    like, stride = workload_of(parameters), int(parameters.get("stride", 0))
+    found = fluid(seed, cost=cost, stride=stride, **like)
     return {
         "best": found.best,
         "amount": found.amount,
@@ -98,6 +106,7 @@ def simulated_row(parameters: Parameters, seed: int) -> Row:
 
 ROWS: Mapping[str, Callable[[Parameters, int], Row]] = {
     "fluid": fluid_row,
+    "indexed": indexed_row,
     "simulated": simulated_row,
     "ramp": ramp_row,
     "crashes": crashes_row,

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import structs
 
 from roost.language import Event
-from roost.partition.capacity import Floats, Saturation, saturation
+from roost.partition.capacity import Cost, Floats, Saturation, proportional, saturation
 from roost.partition.dimensions import Dimension
 from roost.partition.handover import first_table
 from roost.partition.naming import MATCHER, plan_service
@@ -69,7 +69,7 @@ def fluid(
     dimensions: int = 4,
     deviation: float = 250.0,
     adverse: int = 0,
-    exponent: float = 1.0,
+    cost: Cost = proportional,
     stride: int = 0,
 ) -> Saturation:
     """What the workload saturates at, by way of forwarding."""
@@ -78,7 +78,7 @@ def fluid(
     names = [f"M{number}" for number in range(matchers)]
     table = first_table(dimensions_of(dimensions), names, stride)
     some = slice(None, dimensions)
-    return saturation(table, low[:, some], high[:, some], sample[:, some], exponent=exponent)
+    return saturation(table, low[:, some], high[:, some], sample[:, some], cost)
 
 
 class Phase(NamedTuple):

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from roost.experiments.relocation.decision_time import DECISION, decision_time
 from roost.experiments.relocation.figures import Clients, Window, figures, over_time
 from roost.experiments.relocation.moves import (
-    WatchedWorld,
+    MovesHeard,
     by_path,
     selection_times,
     wait_times,
@@ -55,6 +55,7 @@ from roost.simulation.generators.parameters import parameters_of, read_values
 from roost.simulation.generators.parts import Count, Positive, Rate, Seconds, Share
 from roost.simulation.latencies import read_matrix
 from roost.simulation.run import Checks, end_of, run_workload, verdict
+from roost.simulation.world import World
 from roost.traces import TraceWriter
 
 # The figures are those of the last three minutes, up to the last sample of the load.
@@ -137,16 +138,17 @@ class _Run:
             workload = ready.workload
             until = end_of(workload)
             with TraceWriter(folder, "cell", ways=False) as trace:
-                world = WatchedWorld(
+                world = World(
                     workload.settings,
                     workload.statements,
                     seed=seed,
                     trace=trace,
                     modules=ready.modules,
                 )
+                world.hearing = heard = MovesHeard(world)
                 run_workload(world, workload, until)
                 self.checks, _ = verdict(world, workload)
-        self.moved = world.moved
+        self.moved = heard.moved
         self.homes = {
             s.publisher: s.broker for s in workload.statements if isinstance(s, st.AddPublisher)
         }

@@ -16,6 +16,7 @@ from roost.broker.commands import Tell
 from roost.experiments.relocation.figures import MS
 from roost.experiments.relocation.optimum import Links
 from roost.simulation.clients import SimulatedClient
+from roost.simulation.hearing import Hearing
 from roost.simulation.world import World
 
 
@@ -28,17 +29,17 @@ class Moved(NamedTuple):
     pause_s: float
 
 
-class WatchedWorld(World):
-    """A world that notes what clients tell of their moves."""
+class MovesHeard(Hearing):
+    """Notes what the clients of a world tell of their moves."""
 
-    def __init__(self, *arguments: Any, **more: Any) -> None:
-        super().__init__(*arguments, **more)
+    def __init__(self, world: World) -> None:
+        super().__init__(world.clock, world.oracle, world.settling)
         self.moved: list[Moved] = []
 
     def told(self, client: SimulatedClient, tell: Tell) -> None:
-        """A client tells its application something."""
         if tell.what == "moved":
-            self.moved.append(Moved(self.clock.now, client.name, client.broker, float(tell.reason)))
+            now = self._clock.now
+            self.moved.append(Moved(now, client.name, client.broker, float(tell.reason)))
         super().told(client, tell)
 
 

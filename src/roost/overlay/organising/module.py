@@ -64,6 +64,7 @@ class SelfOrganising(Module):
     """The overlay's self-organisation in one broker."""
 
     name = "overlay"
+    trees_only = True  # links of a hierarchy stay where they are
     Config = OverlaySettings
     config: OverlaySettings
 
@@ -319,6 +320,8 @@ class SelfOrganising(Module):
         self._promised = {name: until for name, until in self._promised.items() if until > now}
         degree = len({*self._neighbours, *self._promised} - {mover})
         objection = self._limits.objection(Rewiring(middle, mover, here), {here: degree})
+        if not objection:
+            objection = self._around.objection_to("rewiring", "anchor", [middle], mover)
         if not objection:
             self._promised[mover] = now + PROMISE_S
         return objection

@@ -9,10 +9,10 @@ first row, and the file and number of a wrong line. The second time they read th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -77,6 +77,11 @@ def header_of(lines: DataFrame, paths: Sequence[str]) -> list[str]:
     firsts: dict[int, str] = {}
     for row in lines.where(f"{PART} % {FILE} = 0").mapInArrow(FirstLines(), lines.schema).collect():
         firsts.setdefault(row[PART] // FILE, row[LINE])
+    return common_header(firsts, paths)
+
+
+def common_header(firsts: Mapping[int, str], paths: Sequence[str]) -> list[str]:
+    """The names in the header of all files; `firsts` are their first lines, by the number of the file."""
     header: list[str] = []
     for number, path in enumerate(paths):
         text = firsts.get(number, "").removeprefix(BOM)
@@ -106,28 +111,41 @@ def numbered_lines(
     """The rows of files, their number first; `given_in` says which of the columns has it, if one has."""
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 (Spark is slow to load)
 
+    found = lines.mapInArrow(Surveying(form), from_arrow_schema(SURVEY)).collect()
+    parts = [row.asDict() for row in found]
+    reading = surveyed(parts, form, path, paths, key, given_in)
+    return lines.mapInArrow(reading, from_arrow_schema(reading.schema))
+
+
+def surveyed(
+    parts: Iterable[Mapping[str, Any]],
+    form: Form,
+    path: str,
+    paths: Sequence[str],
+    key: str,
+    given_in: Callable[[Sequence[str], str], str | None],
+) -> Reading:
+    """How the rows are to be read, by what was found of all parts (rows of `SURVEY`)."""
     begins: dict[int, int] = {}
     columns: dict[str, Seen] = {}
     whole = Places(list(paths))
     row_count = 0
-    found = lines.mapInArrow(Surveying(form), from_arrow_schema(SURVEY)).collect()
-    for part in sorted(found, key=lambda row: int(row[PART])):
+    for part in sorted(parts, key=lambda row: int(row[PART])):
         whole.begin(part[PART] // FILE)
-        if part.wrong is not None:
-            raise UserError(f"{whole.where(whole.lines + part.place)}: {part.wrong}")
+        if part["wrong"] is not None:
+            raise UserError(f"{whole.where(whole.lines + part['place'])}: {part['wrong']}")
         begins[part[PART]] = row_count
-        for name, seen in _decode_columns(part.columns).items():
+        for name, seen in _decode_columns(part["columns"]).items():
             columns.setdefault(name, Seen()).add(seen, whole.lines)
-        whole.lines += part.lines
-        row_count += part.rows
+        whole.lines += part["lines"]
+        row_count += part["rows"]
     if not row_count:
         raise UserError(f"{path}: there is nothing in it")
     types = {name: type_of(whole, name, seen, form) for name, seen in columns.items()}
     given = given_in(list(columns), key)
     if given is not None:
         _check_numbers(path, whole, given, columns[given], row_count)
-    schema = pa.schema([(key, pa.int64()), *((n, t) for n, t in types.items() if n != given)])
-    return lines.mapInArrow(Reading(form, begins, types, key, given), from_arrow_schema(schema))
+    return Reading(form, begins, types, key, given)
 
 
 _decode_columns = msgspec.json.Decoder(dict[str, Seen]).decode
@@ -314,6 +332,12 @@ class Reading:
     types: dict[str, pa.DataType]
     key: str  # what the numbers are called
     given: str | None  # the column that has them
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows, their number first."""
+        rest = ((name, type_) for name, type_ in self.types.items() if name != self.given)
+        return pa.schema([(self.key, pa.int64()), *rest])
 
     def __call__(self, batches: Batches) -> Batches:
         following = dict(self.begins)

@@ -27,7 +27,7 @@ import pyarrow as pa
 from roost.errors import UserError
 from roost.pipeline.files.lines import Csv, Ndjson
 from roost.pipeline.files.parts import header_of, numbered_lines, text_lines
-from roost.pipeline.lake.files import read_footers, visible
+from roost.pipeline.lake.files import Footer, read_footers, visible
 from roost.pipeline.parsing import plain_refusals
 from roost.pipeline.schemas import NARROW_TYPES, PUBLICATION, SUBSCRIPTION, checked
 from roost.pipeline.workload.quotes import BAR
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 COMPRESSED = (".gz", ".bz2")
 # What other commands call the number of a subscription.
 ID = "id"
+
+CSV, NDJSON, PARQUET = "csv", "ndjson", "parquet"
+_FORMATS = {".csv": CSV, ".ndjson": NDJSON, ".jsonl": NDJSON, ".parquet": PARQUET}
+_IN_FOLDERS = {**_FORMATS, ".json": NDJSON}
 
 
 def read_events(spark: SparkSession, path: str) -> DataFrame:
@@ -75,7 +79,7 @@ def read_bars(spark: SparkSession, path: str) -> DataFrame:
 def _read(spark: SparkSession, path: str, key: str) -> DataFrame:
     from pyspark.errors import PythonException  # noqa: PLC0415 (Spark is slow to load)
 
-    read = _reader_of(path)
+    read = _READERS[format_of(path)]
     try:
         with plain_refusals():
             frame = read(spark, path, key)
@@ -87,25 +91,25 @@ def _read(spark: SparkSession, path: str, key: str) -> DataFrame:
     return frame
 
 
-def _reader_of(path: str) -> Callable[[SparkSession, str, str], DataFrame]:
-    """How it is read: by the end of its name, or of the names in it."""
-    local = _local(path)
+def format_of(path: str) -> str:
+    """How it is read, as one of the ends of names: by that of its own, or of the names in it."""
+    local = local_path(path)
     if local is not None and not local.exists():
         raise UserError(f"{path}: there is no such file")
     if local is not None and local.is_dir():
         ends = {end for file in _files_of(local) if (end := _end(file.name)) in _IN_FOLDERS}
-        readers = {_IN_FOLDERS[end] for end in ends}
-        if len(readers) > 1:
+        formats = {_IN_FOLDERS[end] for end in ends}
+        if len(formats) > 1:
             raise UserError(
                 f"{path}: has files that end in {', '.join(sorted(ends))}; expected one kind"
             )
-        return readers.pop() if readers else _read_parquet
-    if _end(path) in _READERS:
-        return _READERS[_end(path)]
+        return formats.pop() if formats else PARQUET
+    if _end(path) in _FORMATS:
+        return _FORMATS[_end(path)]
     if local is None:
-        return _read_parquet
+        return PARQUET
     raise UserError(
-        f"{path}: expected a file that ends in {', '.join(_READERS)}, or a folder of such files"
+        f"{path}: expected a file that ends in {', '.join(_FORMATS)}, or a folder of such files"
     )
 
 
@@ -126,7 +130,7 @@ def _files_of(folder: Path) -> list[Path]:
 _pattern = re.compile(r"([{}\[\]*?\\])")
 
 
-def _local(path: str) -> Path | None:
+def local_path(path: str) -> Path | None:
     """The path on this machine; None if it is elsewhere."""
     plain = path.removeprefix("file://")
     return None if "://" in plain else Path(plain).absolute()
@@ -134,7 +138,7 @@ def _local(path: str) -> Path | None:
 
 def _address(path: str) -> str:
     """The path as Spark takes it, which would take some characters for patterns."""
-    local = _local(path)
+    local = local_path(path)
     return path if local is None else _pattern.sub(r"\\\1", f"file://{local}")
 
 
@@ -163,7 +167,7 @@ def _refuse_same_but_case(spark: SparkSession, path: str, names: Sequence[str]) 
 def _read_parquet(spark: SparkSession, path: str, key: str) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    _check_parquet(path)
+    check_parquet(path)
     frame = spark.read.parquet(_address(path))
     names = frame.columns
     given = given_number(names, key)
@@ -187,11 +191,11 @@ def given_number(names: Sequence[str], key: str) -> str | None:
     return ID if key == SUBSCRIPTION and ID in names else None
 
 
-def _check_parquet(path: str) -> None:
+def check_parquet(path: str) -> list[Footer]:
     """Refuses files of this machine that are damaged or empty: their footers are soon read."""
-    local = _local(path)
+    local = local_path(path)
     if local is None:
-        return
+        return []
     paths = [local]
     if local.is_dir():
         paths = [file for file in sorted(local.rglob("*.parquet")) if visible(file.name)]
@@ -201,6 +205,7 @@ def _check_parquet(path: str) -> None:
             raise UserError(f"{footer.path}: {footer.problem}; expected a Parquet file")
     if not sum(footer.rows for footer in footers):
         raise UserError(f"{path}: there is nothing in it")
+    return footers
 
 
 def _numbered(frame: DataFrame, key: str) -> DataFrame:
@@ -228,19 +233,19 @@ def _numbered(frame: DataFrame, key: str) -> DataFrame:
 
 
 def _read_csv(spark: SparkSession, path: str, key: str) -> DataFrame:
-    paths = _paths(path)
+    paths = line_files(path)
     lines = _lines(spark, paths)
     return numbered_lines(lines, Csv(header_of(lines, paths)), path, paths, key, given_number)
 
 
 def _read_ndjson(spark: SparkSession, path: str, key: str) -> DataFrame:
-    paths = _paths(path)
+    paths = line_files(path)
     return numbered_lines(_lines(spark, paths), Ndjson(), path, paths, key, given_number)
 
 
-def _paths(path: str) -> list[str]:
+def line_files(path: str) -> list[str]:
     """The files of lines: itself, or those in it that are not empty (as Spark leaves them)."""
-    local = _local(path)
+    local = local_path(path)
     if local is None or not local.is_dir():
         return [path]
     found = [file for file in _files_of(local) if _end(file.name) in _IN_FOLDERS]
@@ -252,9 +257,7 @@ def _lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 
 _READERS: Mapping[str, Callable[[SparkSession, str, str], DataFrame]] = {
-    ".csv": _read_csv,
-    ".ndjson": _read_ndjson,
-    ".jsonl": _read_ndjson,
-    ".parquet": _read_parquet,
+    CSV: _read_csv,
+    NDJSON: _read_ndjson,
+    PARQUET: _read_parquet,
 }
-_IN_FOLDERS = {**_READERS, ".json": _read_ndjson}

@@ -7,7 +7,6 @@ there once. So half of the sample is loaded too, and the growth between the two 
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,6 +29,7 @@ from roost.pipeline.matching.loading import (
     pack,
     unpack,
 )
+from roost.pipeline.memory import available_memory
 from roost.pipeline.schemas import SUBSCRIPTION
 from roost.pipeline.session import local_cores
 
@@ -176,18 +176,6 @@ def tasks_at_a_time(session: SparkSession) -> int:
 def is_remote(session: SparkSession) -> bool:
     """Whether the session is one of Spark Connect."""
     return type(session).__module__.startswith("pyspark.sql.connect")
-
-
-def available_memory() -> int:
-    """The bytes that programs can still have on this machine."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) << 10
-    except OSError:
-        pass
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
 def setting_bytes(session: SparkSession, key: str, default: str, *, unit: str = "b") -> int:

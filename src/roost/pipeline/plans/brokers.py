@@ -130,8 +130,10 @@ class Brokers:
             },
         )
 
-    def tell_outcome(self, plan: Plan, before_per_s: float, after_per_s: float) -> None:
-        """What was measured, beside what was predicted; at the first broker by name."""
+    def tell_outcome(
+        self, plan: Plan, before: Mapping[str, float], measured: Mapping[str, float]
+    ) -> None:
+        """What was measured (load_per_s, delay_s), beside what was predicted; at the first broker by name."""
         first = min(self._url)
         self._record(
             first,
@@ -139,10 +141,7 @@ class Brokers:
                 "kind": "outcome",
                 "subject": f"plan {plan.id}",
                 "choice": first,
-                "evidence": {
-                    "measured": {"load_per_s": after_per_s},
-                    "before": {"load_per_s": before_per_s},
-                },
+                "evidence": {"measured": dict(measured), "before": dict(before)},
                 "predicted": {
                     "load_per_s": plan.after.load_per_s,
                     "delay_s": plan.after.delay_s,

@@ -65,15 +65,15 @@ def read_run(spark: SparkSession, lake: Lake, run: str, window_s: float = WINDOW
 def tables_of(lake: Lake, run: str, deliveries: DataFrame, end: float, window_s: float) -> Tables:
     """All that a plan wants of a run, from the rows of `deliveries` that count."""
     info = lake.run(run)
-    loads = [row for row in _rows(lake, "loads", run) if end - window_s <= row["time"] <= end]
+    loads = [row for row in rows_of(lake, "loads", run) if end - window_s <= row["time"] <= end]
     return Tables(
         run,
         info.kind,
         audiences().of(deliveries.drop("run")).toArrow().to_pylist(),
         hop_times().of(deliveries.drop("run")).toArrow().to_pylist(),
         loads,
-        _rows(lake, "links", run),
-        _rows(lake, "interests", run),
+        rows_of(lake, "links", run),
+        rows_of(lake, "interests", run),
         overlays_of(part.config for part in info.parts),
     )
 
@@ -85,7 +85,8 @@ def overlays_of(
     return [(time, links) for config in configs for time, links in config.get("overlays", ())]
 
 
-def _rows(lake: Lake, table: str, run: str) -> list[dict[str, Any]]:
+def rows_of(lake: Lake, table: str, run: str) -> list[dict[str, Any]]:
+    """A table of a run that is small, in order of time."""
     found: list[dict[str, Any]] = []
     for path in lake.files(table, run):
         found += read_table(path).to_pylist()

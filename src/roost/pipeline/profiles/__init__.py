@@ -8,6 +8,8 @@ delays        delays by hop
 hitters       who publishes, receives and routes most
 audiences     who got which publications
 hops          what brokers and links add to the age of an event
+sample-1000   events that stand for all; with what is asked for, skew by dimension (004 section VI)
+press         what brokers would be rid of with a client, and who has it already (001 section 4.1)
 """
 
 from __future__ import annotations
@@ -19,7 +21,10 @@ from roost.pipeline.profiles.hops import hop_times
 from roost.pipeline.profiles.keeping import Kept, keep, kept
 from roost.pipeline.profiles.loads import loads_over_time
 from roost.pipeline.profiles.pop import pop_averages
+from roost.pipeline.profiles.press import press_spectra
 from roost.pipeline.profiles.profile import Profile
+from roost.pipeline.profiles.sample import event_sample
+from roost.pipeline.profiles.skew import skew_by_dimension
 from roost.pipeline.profiles.traffic import link_traffic
 from roost.pipeline.profiles.vectors import delivery_vectors
 
@@ -30,6 +35,7 @@ __all__ = [
     "audiences",
     "delays_by_hop",
     "delivery_vectors",
+    "event_sample",
     "heavy_hitters",
     "hop_times",
     "keep",
@@ -37,6 +43,8 @@ __all__ = [
     "link_traffic",
     "loads_over_time",
     "pop_averages",
+    "press_spectra",
+    "skew_by_dimension",
 ]
 
 # By name, with their defaults.
@@ -51,5 +59,7 @@ PROFILES = {
         heavy_hitters(),
         audiences(),
         hop_times(),
+        press_spectra(),
+        event_sample(),
     )
 }

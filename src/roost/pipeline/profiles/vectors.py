@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 SESSION = 100
-KEYS = ("publisher", "first", "broker", "life", "source", "from_client", "word")
+PLACE = ("publisher", "broker", "life", "source", "from_client")
+KEYS = (*PLACE, "first", "word")
+SESSION_KEYS = ("publisher", "first", "broker", "life")
+SUMS = ("bits", "seen", "deliveries")
 
 
 def delivery_vectors(count: int = SESSION) -> Profile:
@@ -41,33 +44,32 @@ def delivery_vectors(count: int = SESSION) -> Profile:
     if not 1 <= count <= BITS_MAX:
         raise UserError(f"a session of {count:,} publications; expected 1 to {BITS_MAX:,}")
 
+    words = -(-count // WORD_BITS)
+
     def partial(deliveries: DataFrame) -> DataFrame:
-        place = f"(sequence - 1) % {count}"
+        # One number for session and word: rows are many, and each key of a group costs.
+        place = f"((sequence - 1) % {count})"
         return (
             deliveries.where("source is not null")
             .selectExpr(
-                "publisher",
-                f"sequence - {place} as first",
-                "broker",
-                "life",
-                "source",
-                "from_client",
-                f"cast(({place}) div {WORD_BITS} as int) as word",
-                f"shiftleft(1L, cast(({place}) % {WORD_BITS} as int)) as bit",
+                *PLACE,
+                f"(sequence - 1) div {count} * {words} + {place} div {WORD_BITS} as slot",
+                f"shiftleft(1L, cast({place} % {WORD_BITS} as int)) as bit",
                 "local_subscribers as local",
-                "sequence",
-                "time",
             )
             .selectExpr("*", "if(local > 0, bit, 0L) as delivered")
-            .groupBy(*KEYS)
-            .agg(*_sums(bits="delivered", seen="bit", deliveries="local", times=("time", "time")))
+            .groupBy(*PLACE, "slot")
+            .agg(*_sums(bits="delivered", seen="bit", deliveries="local"))
+            .selectExpr(
+                *PLACE,
+                f"slot div {words} * {count} + 1 as first",
+                f"cast(slot % {words} as int) as word",
+                *SUMS,
+            )
         )
 
     def merged(sums: DataFrame) -> DataFrame:
-        columns = {"bits": "bits", "seen": "seen", "deliveries": "deliveries"}
-        added = sums.groupBy(*KEYS).agg(
-            *_sums(**columns, times=("began", "last"), sequences=("from_", "to_"))
-        )
+        added = sums.groupBy(*KEYS).agg(*_sums(**{name: name for name in SUMS}))
         return _as_on_line(added, count)
 
     return Profile(
@@ -81,40 +83,58 @@ def delivery_vectors(count: int = SESSION) -> Profile:
     )
 
 
-def _sums(
-    *,
-    bits: str,
-    seen: str,
-    deliveries: str,
-    times: tuple[str, str],
-    sequences: tuple[str, str] = ("sequence", "sequence"),
-) -> list[Column]:
+def _sums(*, bits: str, seen: str, deliveries: str) -> list[Column]:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 (Spark is slow to load)
 
     return [
         F.bit_or(bits).alias("bits"),
         F.bit_or(seen).alias("seen"),
         F.sum(deliveries).alias("deliveries"),
-        F.min(sequences[0]).alias("from_"),
-        F.max(sequences[1]).alias("to_"),
-        F.min(times[0]).alias("began"),
-        F.max(times[1]).alias("last"),
     ]
 
 
 def _as_on_line(added: DataFrame, count: int) -> DataFrame:
-    """The words that brokers would have told."""
-    from pyspark.sql import Window  # noqa: PLC0415
+    """The words that brokers would have told.
+
+    The words of a session are few: they are looked at together, in a list, which takes a third of what
+    windows over sorted rows do.
+    """
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    session = Window.partitionBy("publisher", "first", "broker", "life")
-    upstream = F.struct("source", "from_client")
-    final = added.withColumn("final", F.max_by(upstream, "to_").over(session))
-    other = F.when(upstream != F.col("final"), F.col("to_"))
-    marked = (
-        final.withColumn("other", F.max(other).over(session))
-        .where(upstream == F.col("final"))
-        .withColumn("behind", F.coalesce(F.col("other") - F.col("first"), F.lit(-1)))
+    # The numbers of the first and the last publication of a word: its lowest and its highest bit.
+    ends = added.withColumn("binary", F.expr("bin(seen)")).selectExpr(
+        *KEYS,
+        *SUMS,
+        f"first + {WORD_BITS} * word + length(binary) - length(rtrim('0', binary)) as from_",
+        f"first + {WORD_BITS} * word + length(binary) - 1 as to_",
+    )
+    words = F.collect_list(F.struct("word", *SUMS, "source", "from_client", "from_", "to_"))
+    same = "each.source = final.source and each.from_client = final.from_client"
+    return (
+        ends.groupBy(*SESSION_KEYS)
+        .agg(words.alias("words"))
+        # Where the last of them came from, and the last that came from elsewhere.
+        .withColumn(
+            "final",
+            F.expr(
+                "array_max(transform(words, each -> struct(each.to_, each.source, each.from_client)))"
+            ),
+        )
+        .selectExpr(
+            *(*SESSION_KEYS, "final"),
+            f"filter(words, each -> {same}) as words",
+            f"array_max(transform(filter(words, each -> not ({same})), each -> each.to_)) as other",
+        )
+        .selectExpr(
+            *SESSION_KEYS,
+            "other is null and array_min(words.from_) = first as whole",
+            f"final.to_ = first + {count - 1} as over",
+            # Words that lie wholly before that count for nothing.
+            "other is null or forall(words, each -> each.from_ > other or"
+            f" other - first - {WORD_BITS} * each.word >= {WORD_BITS - 1}) as certain",
+            "coalesce(other - first, -1L) as behind",
+            "inline(words)",
+        )
         .withColumn("low", F.expr(f"behind - {WORD_BITS} * word"))  # the last bit that counts not
         .withColumn(
             "mask",
@@ -123,24 +143,11 @@ def _as_on_line(added: DataFrame, count: int) -> DataFrame:
                 " else shiftleft(-1L, cast(low + 1 as int)) end"
             ),
         )
-    )
-    masked = marked.selectExpr(
-        *("publisher", "first", "broker", "word", "life", "source", "from_client", "began", "last"),
-        "bits & mask as bits",
-        "seen & mask as seen",
-        "if(mask = 0L, 0L, deliveries) as deliveries",
-        "other is null or from_ > other or mask = 0L as clean",
-        "from_",
-        "to_",
-        "other",
-    )
-    whole = F.min(F.when(F.col("other").isNull(), F.col("from_"))).over(session) == F.col("first")
-    return masked.select(
-        *("publisher", "first", "broker", "life", "word", "bits", "seen", "deliveries"),
-        *("source", "from_client"),
-        F.coalesce(whole, F.lit(False)).alias("whole"),
-        (F.max("to_").over(session) == F.col("first") + count - 1).alias("over"),
-        F.min("clean").over(session).alias("certain"),
-        "began",
-        "last",
+        .selectExpr(
+            *("publisher", "first", "broker", "life", "word"),
+            "bits & mask as bits",
+            "seen & mask as seen",
+            "if(mask = 0L, 0L, deliveries) as deliveries",
+            *("source", "from_client", "whole", "over", "certain"),
+        )
     )

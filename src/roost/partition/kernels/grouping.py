@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from roost.matching.kernels.jit import kernel
+from roost.partition.kernels import kernel
 
 Numbers = NDArray[np.int64]
 Slots = NDArray[np.uint32]
