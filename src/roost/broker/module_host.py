@@ -247,6 +247,11 @@ class ModuleHost:
         self.record(kind, subject, choice, evidence, predicted, cause, acted=True)
         return cause
 
+    def objection_to(self, urgency: str, kind: str, subjects: Sequence[str], choice: str) -> str:
+        proposal = Proposal(self.module.name, urgency, kind, tuple(subjects), choice)
+        _, why = self._objection_to(proposal, self)
+        return why
+
     def expect(
         self,
         client: str,
