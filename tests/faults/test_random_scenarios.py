@@ -93,8 +93,8 @@ def test_scenarios_reach_the_corners(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind, name in CORNERS:
         counted(kind, name)
     for seed in range(CORNER_SEEDS):
-        fuzz(seed)
-        fuzz(seed, EDGES)
+        for profile in ("all", EDGES, REWIRINGS):
+            fuzz(seed, profile)
         if all(reached.values()):
             return
     pytest.fail(f"not by {CORNER_SEEDS} seeds: {reached}")

@@ -59,7 +59,7 @@ SEEDS: dict[str, int] = {
     "takes_over_an_empty_session": 12,
     "takes_over_without_its_numbers": 1,
     "loses_events_in_a_full_store": 5,
-    "restores_no_spare": 8,
+    "restores_no_spare": 299,
     "narrows_in_silence": 7,
     "switches_ahead_of_events": 10,
     "switches_before_tables_are_known": 8,
@@ -187,6 +187,8 @@ COINCIDENCES = {
     "drains_the_way_there_only": QUEUE_FOR_THE_MOVER,
     "hands_out_what_is_held": LONG_OLD_WAY,
 }
+# An id comes from two sides only while links move.
+WHILE_LINKS_MOVE = (*REWIRING_BUGS, "restores_no_spare")
 # The rarest are found by their workloads only.
 RARE = ("echoes_without_waiting", "drains_the_way_there_only")
 LEFT_TO_CHANCE = [name for name in BUGS if name not in RARE]
@@ -218,7 +220,7 @@ def caught(name: str, judge: Callable[[], Checks]) -> str:
 @pytest.mark.parametrize("name", LEFT_TO_CHANCE)
 def test_a_planted_bug_is_caught(name: str) -> None:
     first = [SEEDS[name]] if name in SEEDS else []
-    profile = EDGES if name in AT_THE_EDGES else REWIRINGS if name in REWIRING_BUGS else "all"
+    profile = EDGES if name in AT_THE_EDGES else REWIRINGS if name in WHILE_LINKS_MOVE else "all"
     for seed in chain(first, range(SEEDS_MAX)):
         if found := caught(name, partial(of_seed, seed, profile)):
             print(f"{name}: caught at seed {seed}: {found}")  # pytest -rP shows it

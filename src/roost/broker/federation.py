@@ -52,6 +52,8 @@ class Federation:
         """All that the store knows of are away, as far as anybody can tell."""
         for link in links.values():
             self._absence.away(link, self._work.now)
+            if link.unmet:
+                self._absence.refuse(link)
 
     def added(self, link: Link, *, joins: bool) -> None:
         self._absence.away(link, self._work.now)
@@ -59,6 +61,7 @@ class Federation:
             # What is on its way from the other side must not go back there, past what waits for a third link;
             # and who was on which side, nobody here may know.
             link.unmet = True
+            link.keep()
             self._absence.refuse(link)
         self._router.introduce(link, f"link {self._identity.name} - {link.name}")
         self._modules.neighbours_changed(self._work.now)

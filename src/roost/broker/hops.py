@@ -224,6 +224,7 @@ class Link(Peer):
                 self.number_base,
                 self.address,
                 self.rank,
+                self.unmet,
             )
             self._journal.put("link", self.name, value=record)
 

@@ -391,6 +391,7 @@ class Links:
         self._neighbourhood.refused(link)
         if not link.peer_incarnation and not link.unmet:
             link.unmet = True
+            link.keep()
             self._neighbourhood.clear(link, "it has to wait")
             memory_max = link.channel.data.memory_max
             link.channel.begin_data()

@@ -23,7 +23,7 @@ from roost.broker.runs import Run
 from roost.broker.spares import Kind
 
 # What a link's record has behind who dials; stores of an earlier version know only the first of these.
-LINK_RECORD: tuple[Any, ...] = ("", "", 0, "", "")
+LINK_RECORD: tuple[Any, ...] = ("", "", 0, "", "", False)
 # The first word of a key -> the rest of it -> the record.
 Kinds = Mapping[str | int, Mapping[StoreKey, Any]]
 
@@ -98,8 +98,9 @@ def restore_peers(node: Node, kinds: Kinds) -> None:
     for (name,), (dials, *rest) in kinds.get("link", {}).items():
         link = node.linked.new(str(name), dials)
         known = (*rest, *LINK_RECORD[len(rest) :])
-        link.peer_incarnation, link.peer_life, link.number_base, address, link.rank = known
+        link.peer_incarnation, link.peer_life, link.number_base, address = known[:4]
         link.address = Address(address)
+        link.rank, link.unmet = known[4:]
         link.epoch, link.beside = kinds.get("epoch", {}).get((name,), (0, ""))
     counted = kinds.get("published", {})
     for (name,), (client, ending, durable, process, *later) in kinds.get("session", {}).items():
