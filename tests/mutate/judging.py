@@ -82,13 +82,15 @@ class Judge:
 
     @contextmanager
     def _planted(self, mutant: Mutant) -> Iterator[None]:
+        """The file has its old time again afterwards, so that its bytecode is the right one again."""
         file = self._tree / mutant.file
-        source = file.read_text()
+        source, at = file.read_text(), file.stat().st_mtime_ns
         file.write_text(mutant.applied(source))
         try:
             yield
         finally:
             file.write_text(source)
+            os.utime(file, ns=(at, at))
 
     def _tests(self, mutant: Mutant) -> list[str]:
         package = mutant.file.split("/")[2]
@@ -146,7 +148,7 @@ class Judge:
 
     def _run(self, command: Sequence[str], timeout_s: float, **more: str) -> tuple[int, str]:
         """Its exit code, and what it said; with everything that it has started it ends in time."""
-        # A source that changes twice within a second must not be taken for its own bytecode.
+        # Bytecode of a mutant would be taken for that of the next one in the same file, within a second.
         env = environment(self._tree, PYTHONDONTWRITEBYTECODE="1", **more)
         with subprocess.Popen(
             command,

@@ -115,7 +115,20 @@ def tree_of(commit: str, number: int) -> Path:
 
 def environment(tree: Path, **more: str) -> dict[str, str]:
     """For processes that run what is in a tree, and not what is installed."""
-    return {**os.environ, "PYTHONPATH": f"{tree / 'src'}:{tree}", **more}
+    inherited = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**inherited, "PYTHONPATH": f"{tree / 'src'}:{tree}", **more}
+
+
+def compile_all(tree: Path) -> None:
+    """Have bytecode of sources and tests in a tree: those that judge there write none (see `judging`)."""
+    command = (sys.executable, "-m", "pytest", "--collect-only", "-qq", "-n", "0")
+    subprocess.run(
+        (*command, *(f"tests/{test}" for test in TESTS)),
+        cwd=tree,
+        env=environment(tree),
+        stdout=subprocess.DEVNULL,
+        check=False,
+    )
 
 
 def reach_of(commit: str, jobs: int) -> Reach:

@@ -26,7 +26,7 @@ from typing import Any
 
 from tests.mutate.judging import Judge
 from tests.mutate.mutants import Mutant, mutants
-from tests.mutate.reach import CACHE, git, reach_of, tree_of
+from tests.mutate.reach import CACHE, compile_all, git, reach_of, tree_of
 
 PATHS = (
     *(f"src/roost/{package}" for package in ("broker", "wire", "client", "relocation")),
@@ -87,6 +87,7 @@ def judged(chosen: Sequence[Mutant], arguments: argparse.Namespace) -> Iterator[
     judges: queue.SimpleQueue[Judge] = queue.SimpleQueue()
     for number in range(arguments.jobs):
         tree = tree_of(commit, number)
+        compile_all(tree)
         judges.put(Judge(tree, reach, arguments.budget, fuzzes=not arguments.no_fuzz))
 
     def result(mutant: Mutant) -> dict[str, Any]:
