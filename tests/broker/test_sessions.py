@@ -109,6 +109,17 @@ def test_somebody_elses_session_is_refused_and_its_owner_left_in_peace() -> None
     assert desk.broker.sessions["s"].connection == 1
 
 
+def test_who_knows_of_a_later_node_is_to_try_again_there() -> None:
+    """The other node of a broker with a standby has gone on in its place, and the client has met it."""
+    desk = Desk()
+    greeting = Attach(PROTOCOL_VERSION, "C", "s", False, 0, 0, broker="B1", epoch=3)
+    desk.broker.handle(ev.ConnectionAccepted(1), 0.0)
+    commands = desk.broker.handle(ev.Received(1, (greeting,)), 0.0)
+    reason = "epoch 0 of B1 is superseded by epoch 3"
+    assert do.Superseded(3) in commands
+    assert commands[-2:] == [do.Send(1, AttachRefused(reason, transient=True)), do.Close(1, reason)]
+
+
 def test_a_session_has_one_connection() -> None:
     """The newer takes over; the older is closed, and what comes on it is not heard."""
     desk = Desk()

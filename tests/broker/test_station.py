@@ -69,6 +69,7 @@ class Room:
         self.station = self.kind(self.config, [self.witness])
         self.numbers: dict[tuple[int, int], int] = {}
         self.heard: dict[int, list[Message]] = {}
+        self.timers: dict[str, float] = {}
         self.handle(ev.Started(dict(self.store)))
 
     def handle(self, event: Happening) -> None:
@@ -80,6 +81,8 @@ class Room:
             elif isinstance(command, do.Deliver):
                 for connection, frame in command.frames:
                     self.heard.setdefault(connection, []).append(frame.message)
+            elif isinstance(command, do.SetTimer):
+                self.timers[command.name] = command.delay_s
             elif isinstance(command, do.Persist):
                 self.store |= command.writes
                 self.store = {k: v for k, v in self.store.items() if v is not None}
@@ -220,6 +223,15 @@ def test_what_the_store_has_is_there_again() -> None:
     say = room.client("C", durable=True, process="2")
     assert say(wants("C/1", "a > 3"), event("C", 5)) == [Delivery(event("C", 5), ("C/1",))]
     assert len(room.station.table) == 1
+
+
+def test_who_is_not_back_after_a_restart_is_not_waited_for_without_end() -> None:
+    room = Room(Mesh, durable=True, durable_linger_s=77.0)
+    room.client("C", durable=True, process="1")(wants("C/1"))
+    room.start()
+    assert list(room.timers.values()) == [77.0]
+    room.handle(ev.TimerFired(next(iter(room.timers))))
+    assert not room.station.clientele.subscriptions
 
 
 def test_modules_of_the_driver_hear_what_is_routed() -> None:
