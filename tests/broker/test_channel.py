@@ -344,3 +344,17 @@ def test_a_channel_that_begins_anew_keeps_one_kind(
     before = state(lane)
     end.crash()
     assert state(end.channel.lanes[DATA]) == before
+
+
+def test_part_of_a_run_is_in_memory_and_the_rest_comes_back() -> None:
+    end = End()
+    lane = end.channel.data
+    lane.memory_max = 2
+    frames = [Frame(DATA, number, message(number), 0) for number in range(1, 5)]
+    lane.push_run(Run(1, 4, b"".join(map(encode, frames)), AS_SENT))
+    end.commit()
+    lane.acknowledged(1)
+    keys = lane.to_fetch(1)
+    lane.refill(keys, [end.store[key] for key in keys], 1)
+    assert list(lane.outbox) == frames[1:3]
+    assert lane.spilled == 1

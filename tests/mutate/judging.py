@@ -31,7 +31,7 @@ FIRST = 50
 # Tests of which time is no part.
 TIMELESS = ("tests/broker/", "tests/wire/", "tests/relocation/", "tests/simulation/")
 # Random scenarios by profile, none that the tests run.
-SCENARIOS = (("all", 40), ("edges", 40), ("moves", 20))
+SCENARIOS = (("all", 40), ("edges", 40), ("moves", 20), ("rewirings", 20))
 FIRST_SEED = 1_000
 FUZZ_S = 900.0
 FUZZ = """
