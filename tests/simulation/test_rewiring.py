@@ -44,7 +44,7 @@ def workload(*lines: str, links: str = "B0 B1,B1 B2,B1 B3", durable: bool = True
     said += [f"0.0 link add {pair} 10" for pair in links.split(",")]
     said += ["0.0 federation set link_latency_ms 10"]
     said += [f"0.0 federation set durability {'on' if durable else 'off'}"]
-    said += ["0.0 federation set asking on"]
+    said += ["0.0 federation set asking on", "0.0 federation set members on"]
     for number, name in enumerate(BROKERS):
         said.append(f"0.5 publisher add P{number} - 0 {name} class = 'c{number}' and a >= 0")
         said.append(f"0.6 subscriber add S{number} {name} a >= 0")
