@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from roost.broker.advertisements import AdvertisementBased
 from roost.broker.messages import Advertise, Publication, Subscribe, Unadvertise, Unsubscribe
 from roost.broker.router import Flooding
+from roost.broker.routers import router_of
+from roost.errors import UserError
 from tests.broker.kit import Edge, Federation
 
 # Figure 2.2.
@@ -397,3 +399,10 @@ class OwnPasses(AdvertisementBased):
 def test_a_router_of_ones_own_is_asked(kind: type[Flooding], plainly: bool) -> None:
     """Whoever routes events without asking it (see `roost.chunks`) may do so with ours only."""
     assert kind({}, lambda *_: None, None).routes_plainly is plainly
+
+
+def test_what_is_no_router_is_refused_by_name() -> None:
+    with pytest.raises(
+        UserError, match="'json:JSONDecoder' is no router; expected a class derived"
+    ):
+        router_of("json:JSONDecoder")

@@ -38,6 +38,7 @@ from roost.broker.names import Address
 from roost.broker.permissions import Permission
 from roost.broker.station import Station
 from roost.language import Event, parse_advertisement, parse_subscription
+from tests.broker.test_modules import LOAD
 from tests.example.mesh import Mesh
 
 
@@ -168,6 +169,24 @@ def test_events_reach_who_wants_them() -> None:
     assert room.heard[2] == []
     assert two(wants("two/2")) == [Refused("two/2", "the id 'two/2' is in use")]
     assert one(wants("two/2")) == [Refused("two/2", "the id 'two/2' is in use")]
+
+
+def test_a_delivery_for_many_subscriptions_comes_in_parts() -> None:
+    room = Room(Mesh, delivery_ids_bytes_max=12)
+    one, two = room.client("one"), room.client("two")
+    two(*(wants(f"two/{number}") for number in range(5)))
+    one(event("one", 1))
+    deliveries = [message for message in room.heard[2] if isinstance(message, Delivery)]
+    assert len(deliveries) > 1
+    ids = [id_ for delivery in deliveries for id_ in delivery.subscriptions]
+    assert sorted(ids) == [f"two/{number}" for number in range(5)]
+
+
+def test_a_station_knows_the_last_sample_of_its_load() -> None:
+    room = Room(Mesh)
+    assert room.station.load is None
+    room.handle(ev.LoadSampled(LOAD))
+    assert room.station.load == LOAD
 
 
 def test_permissions_are_the_brokers() -> None:
