@@ -1,14 +1,15 @@
 """What applications import is documented, and refuses arguments of a wrong type by their names.
 
-Found by introspection, so that nothing is left out. Clients have tests/client/test_arguments.py.
+Found by introspection, so that nothing is left out. Clients have tests/client/test_arguments.py, the pipeline
+tests/pipeline/test_arguments.py.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from importlib import import_module
 from typing import Any
 
@@ -80,10 +81,12 @@ def test_the_short_names_are_those_of_the_packages() -> None:
 # --- arguments --------------------------------------------------------------------------------------
 
 
-def calls_of(function: Callable[..., Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def calls_of(
+    function: Callable[..., Any], fine: Mapping[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each argument by its name, and a call in which it is of a type that nobody expects."""
     parameters = inspect.signature(function).parameters
-    needed = {n: FINE[n] for n, p in parameters.items() if p.default is p.empty and n in FINE}
+    needed = {n: fine[n] for n, p in parameters.items() if p.default is p.empty and n in fine}
     for name, parameter in parameters.items():
         if parameter.kind is not parameter.VAR_KEYWORD:  # these are somebody else's
             yield name, {**needed, name: object()}
@@ -97,6 +100,9 @@ def refusal(function: Callable[..., Any], arguments: dict[str, Any]) -> Exceptio
                 pass
         elif inspect.isawaitable(answer):
             await answer
+        elif isinstance(answer, AbstractContextManager):
+            with answer:
+                pass
         elif inspect.isgenerator(answer):
             list(answer)
 
@@ -105,10 +111,14 @@ def refusal(function: Callable[..., Any], arguments: dict[str, Any]) -> Exceptio
     return caught.value
 
 
-def check(function: Callable[..., Any], says: dict[str, str] | None = None) -> int:
+def check(
+    function: Callable[..., Any],
+    says: Mapping[str, str] | None = None,
+    fine: Mapping[str, Any] = FINE,
+) -> int:
     """That it refuses each argument, and names it; `says` has those that are called otherwise in words."""
     count = 0
-    for name, arguments in calls_of(function):
+    for name, arguments in calls_of(function, fine):
         word = (says or {}).get(name, name.rstrip("_"))
         error = refusal(function, arguments)
         assert word in str(error), f"{function.__qualname__}({name}): {error}"
