@@ -585,3 +585,12 @@ def test_two_neighbours_whose_queues_are_full_towards_each_other_go_on() -> None
     assert [id_ for id_ in federation.got("sub") if id_ in there] == there
     assert [id_ for id_ in federation.got("sub1") if id_ in back] == back
     assert not federation.paused
+
+
+def test_a_session_is_dismissed_once_and_nobody_is_no_matter() -> None:
+    federation = crowd()
+    session = federation.clients["sub"].session
+    federation.handle("B3", ev.SessionDismissed("nobody's", "enough"))
+    for _ in range(2):
+        federation.handle("B3", ev.SessionDismissed(session, "enough"))
+    assert federation.between("B3", "sub", SessionEnded) == [SessionEnded("enough")]
