@@ -91,7 +91,9 @@ class Membership:
         """Those who are here, and not behind these neighbours."""
         names = [self._here]
         for other in self._links.values():
-            if other.joined and all(self._passes(other, link) for link in links):
+            if other.standby or not other.joined:
+                continue
+            if all(self._passes(other, link) for link in links):
                 names += (other.name, *other.behind)
         return tuple(names)
 
@@ -124,6 +126,10 @@ class Membership:
             if name == link.name:
                 continue
             other = self._link_to(name, but=link)
+            if other is not None and not other.greeted:
+                # There is no circle, and there will be none: it is looked at when it greets.
+                other.behind.pop(name, None)
+                continue
             if not link.standby and (name == self._here or other is not None):
                 younger = link if other is None else max(link, other, key=lambda x: x.greeted_at)
                 rival = other if younger is link else link
@@ -145,7 +151,7 @@ class Membership:
     def _pass_on(
         self, source: Link, added: tuple[str, ...], gone: tuple[str, ...], waits: Sequence[Trail]
     ) -> None:
-        if not added and not gone:
+        if source.standby or not (added or gone):
             return
         for link in self._links.values():
             there = link.greeted and link.version >= ASKS_BACK
@@ -166,12 +172,17 @@ class Membership:
                 return link
         return None
 
-    def only_behind(self, link: Link) -> None:
-        """Who is behind this neighbour is behind no other, whatever was said while it was moved here."""
+    def only_behind(self, link: Link, middle: Link | None) -> None:
+        """Who is behind this neighbour is behind no other, whatever was said while it was moved here.
+
+        If it has not said yet who that is: they were behind the one that it came from.
+        """
         there = {link.name, *link.behind}
         for other in self._links.values():
             if other is not link:
                 other.behind = {name: None for name in other.behind if name not in there}
+        if middle is not None and not link.joined:
+            middle.behind = {}
 
     def _reason(self, name: str, other: Link | None) -> str:
         if other is None:

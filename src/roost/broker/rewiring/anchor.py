@@ -102,7 +102,8 @@ class Anchor(Party):
     def end(self) -> None:
         mover = self.ground.links.get(self.name("mover"))
         if mover is not None:
-            self.ground.membership.only_behind(mover)
+            middle = self.ground.links.get(self.name("middle"))
+            self.ground.membership.only_behind(mover, middle)
         super().end()
 
     # --- what goes wrong --------------------------------------------------------------------------------

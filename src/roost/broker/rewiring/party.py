@@ -159,8 +159,11 @@ class Party:
                 link.standby = link.withheld = False
                 ground.absence.in_use(link)
                 ground.flow.go_on(link)
+        if self.plan.stage not in ("asking", "locked"):
+            # Who is behind a link on standby nobody was told; and who has lost its memory meanwhile may
+            # have said what was true before, to others, too.
+            for link in ground.links.values():
                 if link.greeted:
-                    # On standby nobody says who is behind it.
                     ground.membership.greeted(link)
         ground.draining.release()
         ground.absence.release()

@@ -80,6 +80,8 @@ class Rewirings:
             return f"{here} is being rewired: {' - '.join(self.now.brokers)}"
         if self._ground.router.expected_entries:
             return f"a publisher is migrating past {here}"
+        if any(link.withheld or link.closing for link in self._links.values()):
+            return f"{here} has lost its memory, and its link has not moved yet"
         return ""
 
     def _take_part(self, plan: Plan) -> Party:
