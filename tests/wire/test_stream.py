@@ -142,6 +142,17 @@ def test_an_error_says_where_in_the_stream() -> None:
     assert caught.value.offset == 16 + 4 + 2
 
 
+def test_an_error_says_where_in_the_stream_also_behind_frames_that_somebody_else_has_read() -> None:
+    decoder, good = opened(), encode(Ack(1, 2))
+    decoder.feed(good + good[:5])
+    taken = decoder.take_back() + good[5:] + good
+    assert taken == 2 * good
+    decoder.skip(len(taken))
+    with pytest.raises(WireError, match=f"byte {8 + 3 * len(good)} of the stream: Ack") as caught:
+        decoder.feed(b"\x00\x00\x00\x03\x93\x01\xc1")
+    assert caught.value.offset == 8 + 3 * len(good) + 4 + 2
+
+
 def test_after_an_error_there_is_nothing_more() -> None:
     decoder = opened()
     with pytest.raises(WireError) as first:
