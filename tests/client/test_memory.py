@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from roost.broker.events import LinkAdded
 from roost.broker.messages import AttachRefused, Parcel
+from roost.client import connect
 from roost.client.memory import BrokerEnd, MemoryBroker
 from roost.client.pipe import PIPE_BYTES, Pipe
 from roost.wire import StreamDecoder
@@ -104,3 +106,20 @@ async def test_whoever_sends_what_is_no_message_is_told_so_and_not_heard_any_mor
     assert not broker.shell.connections
     assert type(heard[-1]) is AttachRefused
     broker.stop()
+
+
+@in_loop
+async def test_neighbours_greet_each_other_and_events_pass() -> None:
+    brokers = {name: MemoryBroker(name, reach=lambda there: brokers[there]) for name in ("a", "b")}
+    for here, there, dials in (("a", "b", False), ("b", "a", True)):
+        brokers[here].acquire()
+        brokers[here].shell.handle(LinkAdded(there, dials))
+    links = [broker.shell.machine.links for broker in brokers.values()]
+    await until(lambda: links[0]["b"].greeted and links[1]["a"].greeted)
+    async with connect("memory://a") as publisher, connect("memory://b") as subscriber:
+        subscription = subscriber.subscribe("n > 0")
+        await subscription.ready()
+        await publisher.publish({"n": 1})
+        assert (await subscription.get())["n"] == 1
+    for broker in brokers.values():
+        broker.release()
