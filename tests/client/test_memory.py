@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from unittest import mock
 
 from roost.broker.events import LinkAdded
 from roost.broker.messages import AttachRefused, Parcel
 from roost.client import connect
-from roost.client.memory import BrokerEnd, MemoryBroker
+from roost.client.memory import BrokerEnd, MemoryBroker, MemoryTransport
 from roost.client.pipe import PIPE_BYTES, Pipe
 from roost.wire import StreamDecoder
 from tests.client.support import in_loop, until
@@ -105,6 +106,20 @@ async def test_whoever_sends_what_is_no_message_is_told_so_and_not_heard_any_mor
     await until(lambda: ended)
     assert not broker.shell.connections
     assert type(heard[-1]) is AttachRefused
+    broker.stop()
+
+
+@in_loop
+async def test_what_was_aborted_is_closing_and_ends_whatever_is_asked_of_it() -> None:
+    broker = MemoryBroker.of("")
+    protocol = mock.Mock()
+    transport = MemoryTransport(broker.shell, protocol)
+    assert not transport.is_closing()
+    transport.abort()
+    assert transport.is_closing()
+    transport.close()
+    await until(lambda: protocol.connection_lost.called and not broker.shell.connections)
+    protocol.connection_lost.assert_called_once_with(None)
     broker.stop()
 
 
