@@ -111,6 +111,18 @@ def test_a_length_above_the_limit_is_refused_before_the_frame_has_come() -> None
         opened().feed(b"\xff\xff\xff\xff")
 
 
+@pytest.mark.parametrize("size", [1, 5, 1_000])
+def test_a_frame_may_be_as_long_as_the_limit(size: int) -> None:
+    encoded = encode(Ack(1, 2))
+    received: list[Parcel] = []
+    decoder = opened(Limits(frame_bytes_max=len(encoded) - 4))
+    feed_all(decoder, pieces(encoded, list(range(0, len(encoded), size))), received)
+    assert received == [Ack(1, 2)]
+    decoder = opened(Limits(frame_bytes_max=len(encoded) - 5))
+    with pytest.raises(WireError, match="at most"):
+        feed_all(decoder, pieces(encoded, list(range(0, len(encoded), size))), received)
+
+
 def test_a_declared_length_takes_no_memory() -> None:
     decoders = [opened() for _ in range(100)]
     tracemalloc.start()
