@@ -250,6 +250,7 @@ async def test_policies_of_one_that_is_full() -> None:
         await client.publish({"n": 10})
         with pytest.warns(EventsDropped, match="dropped 7 events, as 3 waited to be read"):
             assert numbers(await take(drops, 1)) == [10]
+        assert (drops.waiting, drops.dropped) == (0, 7)
         assert numbers(await take(ends, 3)) == [0, 1, 2]
         with pytest.raises(Overrun, match="when_full is 'end'"):
             await ends.get()

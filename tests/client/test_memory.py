@@ -6,11 +6,11 @@ import asyncio
 from unittest import mock
 
 from roost.broker.events import LinkAdded
-from roost.broker.messages import AttachRefused, Parcel
+from roost.broker.messages import AttachRefused, Parcel, Ping
 from roost.client import connect
 from roost.client.memory import BrokerEnd, MemoryBroker, MemoryTransport
 from roost.client.pipe import PIPE_BYTES, Pipe
-from roost.wire import StreamDecoder
+from roost.wire import PREFACE, StreamDecoder, encode
 from tests.client.support import in_loop, until
 
 KILOBYTE = bytes(1_000)
@@ -120,6 +120,22 @@ async def test_what_was_aborted_is_closing_and_ends_whatever_is_asked_of_it() ->
     transport.close()
     await until(lambda: protocol.connection_lost.called and not broker.shell.connections)
     protocol.connection_lost.assert_called_once_with(None)
+    broker.stop()
+
+
+@in_loop
+async def test_a_client_that_writes_too_much_is_told_until_the_broker_has_read_it() -> None:
+    broker = MemoryBroker.of("")
+    protocol = mock.Mock()
+    transport = MemoryTransport(broker.shell, protocol)
+    question = encode(Ping(1))
+    transport.write(PREFACE + PIPE_BYTES // len(question) * question)
+    protocol.pause_writing.assert_called_once_with()
+    protocol.resume_writing.assert_not_called()
+    await until(lambda: protocol.resume_writing.called)
+    protocol.pause_writing.assert_called_once_with()
+    transport.close()
+    await until(lambda: not broker.shell.connections)
     broker.stop()
 
 

@@ -165,9 +165,10 @@ _EDGES = [
     [
         pa.table({"n": [*_EDGES, 0, 2**63 - 1, -(2**63)]}),
         pa.table({"s": [length * "x" for length in (0, 1, 31, 32, 255, 256, 65_535, 65_536)]}),
+        pa.table({"x": [0.5] * 2_000}),
         *(pa.table({f"c{i}": [i] for i in range(count)}) for count in (15, 16, 17)),
     ],
-    ids=["numbers", "texts", "15 columns", "16 columns", "17 columns"],
+    ids=["numbers", "texts", "many", "15 columns", "16 columns", "17 columns"],
 )
 def test_numbers_texts_and_rows_of_all_sizes_are_written_the_same_way(table: pa.Table) -> None:
     async def as_table(client: Client, _: object) -> None:
