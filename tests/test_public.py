@@ -1,14 +1,15 @@
 """What applications import is documented, and refuses arguments of a wrong type by their names.
 
-Found by introspection, so that nothing is left out. Clients have tests/client/test_arguments.py.
+Found by introspection, so that nothing is left out. Clients have tests/client/test_arguments.py, the pipeline
+tests/pipeline/test_arguments.py.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from importlib import import_module
 from typing import Any
 
@@ -19,7 +20,7 @@ import roost.client
 from roost.errors import UserError
 from roost.language import Event, Filter, Predicate, Subscription, parse_filter
 from roost.matching import Index, Naive, OverlapIndex, Poset
-from roost.testing import fuzz, memory_federation, simulate, until
+from roost.testing import MemoryFederation, memory_federation, simulate
 
 PACKAGES = ("client", "language", "matching", "testing", "pipeline")
 FILTER = parse_filter("n > 0")
@@ -40,6 +41,8 @@ FINE: dict[str, Any] = {
     "workload": "0.0 broker add B0 1000 16 10\n1.0 end\n",
     "is_so": lambda: True,
 }
+# Of a simulation: what is asked about somebody.
+SAID = ("received", "broker_of", "story")
 # Asked of values that have been looked at, for each of many: it looks at none itself.
 TRUSTING = {"kind_of"}
 
@@ -80,35 +83,46 @@ def test_the_short_names_are_those_of_the_packages() -> None:
 # --- arguments --------------------------------------------------------------------------------------
 
 
-def calls_of(function: Callable[..., Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def calls_of(
+    function: Callable[..., Any], fine: Mapping[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each argument by its name, and a call in which it is of a type that nobody expects."""
     parameters = inspect.signature(function).parameters
-    needed = {n: FINE[n] for n, p in parameters.items() if p.default is p.empty and n in FINE}
+    needed = {n: fine[n] for n, p in parameters.items() if p.default is p.empty and n in fine}
     for name, parameter in parameters.items():
         if parameter.kind is not parameter.VAR_KEYWORD:  # these are somebody else's
             yield name, {**needed, name: object()}
 
 
-def refusal(function: Callable[..., Any], arguments: dict[str, Any]) -> Exception:
-    async def called() -> None:
-        answer = function(**arguments)
-        if isinstance(answer, AbstractAsyncContextManager):
-            async with answer:
-                pass
-        elif inspect.isawaitable(answer):
-            await answer
-        elif inspect.isgenerator(answer):
-            list(answer)
+async def called(function: Callable[..., Any], arguments: dict[str, Any]) -> None:
+    """Call it, to the end of whatever it begins."""
+    answer = function(**arguments)
+    if isinstance(answer, AbstractAsyncContextManager):
+        async with answer:
+            pass
+    elif inspect.isawaitable(answer):
+        await answer
+    elif isinstance(answer, AbstractContextManager):
+        with answer:
+            pass
+    elif inspect.isgenerator(answer):
+        list(answer)
 
+
+def refusal(function: Callable[..., Any], arguments: dict[str, Any]) -> Exception:
     with pytest.raises((TypeError, ValueError, UserError)) as caught:
-        asyncio.run(called())
+        asyncio.run(called(function, arguments))
     return caught.value
 
 
-def check(function: Callable[..., Any], says: dict[str, str] | None = None) -> int:
+def check(
+    function: Callable[..., Any],
+    says: Mapping[str, str] | None = None,
+    fine: Mapping[str, Any] = FINE,
+) -> int:
     """That it refuses each argument, and names it; `says` has those that are called otherwise in words."""
     count = 0
-    for name, arguments in calls_of(function):
+    for name, arguments in calls_of(function, fine):
         word = (says or {}).get(name, name.rstrip("_"))
         error = refusal(function, arguments)
         assert word in str(error), f"{function.__qualname__}({name}): {error}"
@@ -128,9 +142,15 @@ def test_queues_of_the_client() -> None:
 
 
 def test_functions_of_the_testing_kit() -> None:
-    assert check(simulate) == 9
-    assert check(fuzz) == 4
-    assert check(until) == 2
+    ran = simulate(FINE["workload"])
+    fine = {**FINE, "world": ran.world, "until": 2.0, "rested": True}
+    fine |= {"text": "", "name": "x", "folder": None}
+    functions = {name: thing for name, thing in exported("testing") if inspect.isfunction(thing)}
+    assert functions.pop("memory_federation") is memory_federation  # whose links have no names
+    checked = {name: check(function, fine=fine) for name, function in functions.items()}
+    assert (checked["simulate"], checked["fuzz"], checked["until"]) == (9, 4, 2)
+    assert sum(checked.values()) > 20
+    assert sum(check(getattr(ran, name), {"id_": "id"}) for name in SAID) == 3
     assert "router" in str(refusal(memory_federation, {"router": object()}))
     for link in (object(), ("B0", object()), ["B0", "B1"]):
 
@@ -138,6 +158,33 @@ def test_functions_of_the_testing_kit() -> None:
             return memory_federation(link)
 
         assert "a link is a" in str(refusal(linked, {}))
+
+
+def test_methods_of_a_federation_in_memory() -> None:
+    asyncio.run(asked_of_a_federation())
+
+
+async def asked_of_a_federation() -> None:
+    async with memory_federation(("B0", "B1")) as federation:
+        client = federation.connect("B0")
+        fine = {"a": "B0", "b": "B1", "broker": "B1", "name": "B2", "config": {}, "client": client}
+        for name, _ in methods_of(MemoryFederation):
+            if name == "names":
+                continue
+            method = getattr(federation, name)
+            for argument, arguments in calls_of(method, fine):
+                with pytest.raises((TypeError, ValueError)) as caught:
+                    await called(method, arguments)
+                word = "broker" if argument in ("a", "b") else argument
+                assert word in str(caught.value), f"{name}({argument}): {caught.value}"
+
+
+def test_who_is_none_of_the_clients_is_not_one_whom_nothing_reached() -> None:
+    ran = simulate("0.0 broker add B0 1000 16 10\n0.0 subscriber add S B0 *\n1.0 end\n")
+    assert ran.received("S") == ()
+    for asked in (ran.received, ran.broker_of):
+        with pytest.raises(ValueError, match="there is no client 's'; there are S"):
+            asked("s")
 
 
 @pytest.mark.parametrize("kind", [Index, Naive, OverlapIndex, Poset])

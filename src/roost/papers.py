@@ -55,7 +55,7 @@ PAPERS = {
 }
 
 # A number that is part of a larger one, of a name or of a time is none of these.
-CODE = re.compile(r"(?<![\w.,:#/-])(00[0-4])(?!\w|[-.,:]\d)( (?=section|fig|table|[IV]+\b))?")
+CODE = re.compile(r"(?<![\w.,:#/-])(00[0-4])(?!\w|[-.,:]\d)( (?=sec|fig|graph|table|[IV]+\b))?")
 
 
 def cited(text: str) -> str:

@@ -289,7 +289,8 @@ class Federation:
     def _closing(self, connection: Connection) -> Callable[[], None]:
         def close() -> None:
             del self.connections[connection.id]
-            event = ev.ConnectionClosed(connection.id, connection.reason)
+            # Why, the other end has not heard unless it was told.
+            event = ev.ConnectionClosed(connection.id, "the other end has closed it")
             self.handle(connection.other(connection.closed_by), event)
 
         return close

@@ -135,6 +135,21 @@ class Conversation(RuleBasedStateMachine):
             range(lane.acked + 1, lane.sent + 1)
         )
 
+    @rule(end=st.integers(0, 1), first=st.integers(0, 5), count=st.integers(1, 6))
+    def hand_out(self, end: int, first: int, count: int) -> None:
+        """Some of what waits goes out, runs as they are."""
+        mine = self.ends[end]
+        lane = mine.channel.data
+        begin = min(lane.acked + first, lane.sent)
+        found: list[Frame] = []
+        for each in lane.behind(begin, count):
+            found += each.frames() if isinstance(each, Run) else [each]
+        wanted = mine.sent[DATA][begin : begin + count]
+        assert [frame.message for frame in found] == wanted
+        assert [frame.sequence for frame in found] == list(
+            range(begin + 1, begin + len(wanted) + 1)
+        )
+
     @rule(end=st.integers(0, 1), where=st.integers(0, 9))
     def replace(self, end: int, where: int) -> None:
         """Something else is said instead of a message that nobody has heard."""
@@ -329,3 +344,17 @@ def test_a_channel_that_begins_anew_keeps_one_kind(
     before = state(lane)
     end.crash()
     assert state(end.channel.lanes[DATA]) == before
+
+
+def test_part_of_a_run_is_in_memory_and_the_rest_comes_back() -> None:
+    end = End()
+    lane = end.channel.data
+    lane.memory_max = 2
+    frames = [Frame(DATA, number, message(number), 0) for number in range(1, 5)]
+    lane.push_run(Run(1, 4, b"".join(map(encode, frames)), AS_SENT))
+    end.commit()
+    lane.acknowledged(1)
+    keys = lane.to_fetch(1)
+    lane.refill(keys, [end.store[key] for key in keys], 1)
+    assert list(lane.outbox) == frames[1:3]
+    assert lane.spilled == 1

@@ -23,7 +23,7 @@ from roost.broker.messages import (
 )
 from roost.language import Event
 from tests.broker.kit import Federation
-from tests.broker.test_modules import Placer
+from tests.broker.test_modules import Counter, Placer
 
 SESSION = "outbox/orders"
 
@@ -92,6 +92,16 @@ def test_the_next_process_hears_how_far_the_last_had_come(durable: bool) -> None
     federation.settle()
     assert federation.got("sub") == events(1, 2, 3, 4)
     federation.check_tables()
+
+
+def test_its_events_have_no_link_behind_them_where_it_is() -> None:
+    counters: dict[str, Counter] = {}
+    federation = federation_of(modules=lambda name: [counters.setdefault(name, Counter())])
+    opened(federation, 1)
+    publish(federation, 1)
+    federation.settle()
+    assert [visit.hops for visit in counters["B1"].visits] == [0]
+    assert [visit.hops for visit in counters["B2"].visits] == [1]
 
 
 def test_what_did_not_arrive_is_not_counted() -> None:

@@ -459,3 +459,11 @@ def test_announcements_keep_their_numbers_over_a_crash(durable: bool) -> None:
     federation.settle()
     federation.check_tables()
     assert not federation.table("B3", "advertisements")
+
+
+def test_a_rewiring_that_can_not_be_is_reported() -> None:
+    federation = Federation(("B1", "B2"))
+    federation.handle("B1", ev.RewiringRequested("B2", "B9", "a test"))
+    (report,) = [r for who, r in federation.reports if who == "B1" and "rewiring" in r.what]
+    assert (report.what, report.about) == ("rewiring refused", "B2")
+    assert "B9" in report.detail

@@ -8,7 +8,14 @@ from roost.broker import commands as do
 from roost.broker import events as ev
 from roost.broker.config import BrokerConfig
 from roost.broker.core import Broker
-from roost.broker.messages import PROTOCOL_VERSION, LinkHello
+from roost.broker.messages import (
+    CONTROL,
+    PROTOCOL_VERSION,
+    AttachRefused,
+    Frame,
+    LinkHello,
+    Members,
+)
 from tests.broker.kit import Edge, Federation
 
 CHAIN: tuple[Edge, ...] = (("B1", "B2"), ("B2", "B3"), ("B3", "B4"))
@@ -77,6 +84,25 @@ def test_of_links_that_come_up_at_once_the_younger_is_closed() -> None:
         federation.settle()
     assert len(links_up(federation)) == 2
     assert refusals(federation)
+
+
+def test_the_other_end_is_told_why_a_link_is_closed() -> None:
+    """It may not have heard yet what makes it a circle."""
+    machine = Broker(BrokerConfig(broker="B0", incarnation="B0~1"))
+    machine.handle(ev.Started(), 0.0)
+    for connection, name in ((1, "B1"), (2, "B2")):
+        machine.handle(ev.LinkAdded(name, dial=False), 0.0)
+        machine.handle(ev.ConnectionAccepted(connection), 0.0)
+        greeting = LinkHello(PROTOCOL_VERSION, name, f"{name}~1", "", 0, 0)
+        machine.handle(ev.Received(connection, (greeting,)), float(connection))
+    first = Frame(CONTROL, 1, Members(True, ("B1",), ()))
+    machine.handle(ev.Received(1, (first,)), 3.0)
+    news = Frame(CONTROL, 1, Members(True, ("B1", "B2"), ()))
+    commands = machine.handle(ev.Received(2, (news,)), 3.0)
+    (why,) = [c.parcel for c in commands if isinstance(c, do.Send) and c.connection == 2]
+    assert isinstance(why, AttachRefused)
+    assert "would close a circle" in why.reason
+    assert do.Close(2, why.reason) in commands
 
 
 @pytest.mark.parametrize("names", [("B1", "B2", "B3"), ("X", "Y", "Z")])

@@ -25,6 +25,7 @@ from roost.broker.messages import (
     MigrationUpdate,
     Paused,
     PausePlease,
+    Refused,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -237,9 +238,9 @@ def test_the_publisher_pauses_for_one_way_along_the_path() -> None:
 # --- when it does not come to that ------------------------------------------------------------------
 
 
-def journey(*advertisements: str, durable: bool = False) -> Journey:
+def journey(*advertisements: str, **config: Any) -> Journey:
     """P at B1, and subscribers on both sides of the path and on it."""
-    federation = Federation(*PART, ack_delay_s=0.05, durable=durable)
+    federation = Federation(*PART, ack_delay_s=0.05, **config)
     federation.client("P", SOURCE, ack_delay_s=0.05)
     for advertisement in advertisements or ("a > 0",):
         federation.advertise("P", advertisement)
@@ -368,6 +369,31 @@ def test_while_it_pauses_the_target_is_lost() -> None:
     play.federation.start(TARGET)
     play.federation.advance(60.0)
     stays(play.federation, TOO_LONG)
+
+
+def test_while_it_pauses_there_is_no_room_to_ask_whether_it_may_go_on() -> None:
+    """It asks again, until there is."""
+    play = journey(link_outbox_max=4)
+    federation = play.federation
+    federation.client("Q", SOURCE, ack_delay_s=0.05)
+    federation.advertise("Q", "a > 0")
+    federation.settle()
+    federation.hold_data.add(("B5", "B6"))
+    federation.redirect("P", TARGET)
+    federation.settle()
+    federation.hold_data.add(("B1", "B2"))
+    for _ in range(4):
+        federation.publish("Q", a=1)
+    federation.crash(TARGET)
+    federation.advance(MOVE_S + 0.1)
+    assert federation.between(SOURCE, "P", Refused)
+    id_ = federation.publish("P", a=1)
+    federation.settle()
+    assert id_ not in federation.got("SB5")
+    federation.hold_data.clear()
+    federation.start(TARGET)
+    federation.advance(60.0)
+    assert id_ in federation.got("SB5")
 
 
 @pytest.mark.parametrize("parted", [("B1", "B5"), ("B5", "B6")], ids="-".join)

@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roost.broker.advertisements import AdvertisementBased
 from roost.broker.messages import Advertise, Publication, Subscribe, Unadvertise, Unsubscribe
+from roost.broker.router import Flooding
+from roost.broker.routers import router_of
+from roost.errors import UserError
 from tests.broker.kit import Edge, Federation
 
 # Figure 2.2.
@@ -359,3 +363,46 @@ def test_what_comes_and_goes_takes_no_more_room_each_time() -> None:
             ]
         )
     assert room[-1] == room[0]
+
+
+class OwnRoute(AdvertisementBased):
+    def route(self, *arguments: Any) -> Any:
+        return super().route(*arguments)
+
+
+class OwnOffered(AdvertisementBased):
+    def offered(self, *arguments: Any) -> Any:
+        return super().offered(*arguments)
+
+
+class OwnObjection(AdvertisementBased):
+    def objection_to(self, *arguments: Any) -> Any:
+        return super().objection_to(*arguments)
+
+
+class OwnPasses(AdvertisementBased):
+    def passes(self, *arguments: Any) -> Any:
+        return super().passes(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("kind", "plainly"),
+    [
+        (Flooding, True),
+        (AdvertisementBased, True),
+        (OwnRoute, False),
+        (OwnOffered, False),
+        (OwnObjection, False),
+        (OwnPasses, False),
+    ],
+)
+def test_a_router_of_ones_own_is_asked(kind: type[Flooding], plainly: bool) -> None:
+    """Whoever routes events without asking it (see `roost.chunks`) may do so with ours only."""
+    assert kind({}, lambda *_: None, None).routes_plainly is plainly
+
+
+def test_what_is_no_router_is_refused_by_name() -> None:
+    with pytest.raises(
+        UserError, match="'json:JSONDecoder' is no router; expected a class derived"
+    ):
+        router_of("json:JSONDecoder")

@@ -109,6 +109,17 @@ def test_somebody_elses_session_is_refused_and_its_owner_left_in_peace() -> None
     assert desk.broker.sessions["s"].connection == 1
 
 
+def test_who_knows_of_a_later_node_is_to_try_again_there() -> None:
+    """The other node of a broker with a standby has gone on in its place, and the client has met it."""
+    desk = Desk()
+    greeting = Attach(PROTOCOL_VERSION, "C", "s", False, 0, 0, broker="B1", epoch=3)
+    desk.broker.handle(ev.ConnectionAccepted(1), 0.0)
+    commands = desk.broker.handle(ev.Received(1, (greeting,)), 0.0)
+    reason = "epoch 0 of B1 is superseded by epoch 3"
+    assert do.Superseded(3) in commands
+    assert commands[-2:] == [do.Send(1, AttachRefused(reason, transient=True)), do.Close(1, reason)]
+
+
 def test_a_session_has_one_connection() -> None:
     """The newer takes over; the older is closed, and what comes on it is not heard."""
     desk = Desk()
@@ -574,3 +585,12 @@ def test_two_neighbours_whose_queues_are_full_towards_each_other_go_on() -> None
     assert [id_ for id_ in federation.got("sub") if id_ in there] == there
     assert [id_ for id_ in federation.got("sub1") if id_ in back] == back
     assert not federation.paused
+
+
+def test_a_session_is_dismissed_once_and_nobody_is_no_matter() -> None:
+    federation = crowd()
+    session = federation.clients["sub"].session
+    federation.handle("B3", ev.SessionDismissed("nobody's", "enough"))
+    for _ in range(2):
+        federation.handle("B3", ev.SessionDismissed(session, "enough"))
+    assert federation.between("B3", "sub", SessionEnded) == [SessionEnded("enough")]

@@ -38,6 +38,7 @@ from roost.broker.names import Address
 from roost.broker.permissions import Permission
 from roost.broker.station import Station
 from roost.language import Event, parse_advertisement, parse_subscription
+from tests.broker.test_modules import LOAD
 from tests.example.mesh import Mesh
 
 
@@ -69,6 +70,7 @@ class Room:
         self.station = self.kind(self.config, [self.witness])
         self.numbers: dict[tuple[int, int], int] = {}
         self.heard: dict[int, list[Message]] = {}
+        self.timers: dict[str, float] = {}
         self.handle(ev.Started(dict(self.store)))
 
     def handle(self, event: Happening) -> None:
@@ -80,6 +82,8 @@ class Room:
             elif isinstance(command, do.Deliver):
                 for connection, frame in command.frames:
                     self.heard.setdefault(connection, []).append(frame.message)
+            elif isinstance(command, do.SetTimer):
+                self.timers[command.name] = command.delay_s
             elif isinstance(command, do.Persist):
                 self.store |= command.writes
                 self.store = {k: v for k, v in self.store.items() if v is not None}
@@ -167,6 +171,24 @@ def test_events_reach_who_wants_them() -> None:
     assert one(wants("two/2")) == [Refused("two/2", "the id 'two/2' is in use")]
 
 
+def test_a_delivery_for_many_subscriptions_comes_in_parts() -> None:
+    room = Room(Mesh, delivery_ids_bytes_max=12)
+    one, two = room.client("one"), room.client("two")
+    two(*(wants(f"two/{number}") for number in range(5)))
+    one(event("one", 1))
+    deliveries = [message for message in room.heard[2] if isinstance(message, Delivery)]
+    assert len(deliveries) > 1
+    ids = [id_ for delivery in deliveries for id_ in delivery.subscriptions]
+    assert sorted(ids) == [f"two/{number}" for number in range(5)]
+
+
+def test_a_station_knows_the_last_sample_of_its_load() -> None:
+    room = Room(Mesh)
+    assert room.station.load is None
+    room.handle(ev.LoadSampled(LOAD))
+    assert room.station.load == LOAD
+
+
 def test_permissions_are_the_brokers() -> None:
     some = parse_subscription("a < 5")
     permission = Permission("C", publish=some, subscribe=some)
@@ -220,6 +242,15 @@ def test_what_the_store_has_is_there_again() -> None:
     say = room.client("C", durable=True, process="2")
     assert say(wants("C/1", "a > 3"), event("C", 5)) == [Delivery(event("C", 5), ("C/1",))]
     assert len(room.station.table) == 1
+
+
+def test_who_is_not_back_after_a_restart_is_not_waited_for_without_end() -> None:
+    room = Room(Mesh, durable=True, durable_linger_s=77.0)
+    room.client("C", durable=True, process="1")(wants("C/1"))
+    room.start()
+    assert list(room.timers.values()) == [77.0]
+    room.handle(ev.TimerFired(next(iter(room.timers))))
+    assert not room.station.clientele.subscriptions
 
 
 def test_modules_of_the_driver_hear_what_is_routed() -> None:

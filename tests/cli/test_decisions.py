@@ -248,17 +248,19 @@ def test_what_is_said_of_somebody_again_is_one_row() -> None:
     assert [row.times for row in folded(between)] == [2, 3, 1, 1]
 
 
-def test_nothing_that_matters_is_left_out_where_it_is_narrow() -> None:
+@pytest.mark.parametrize("width", [80, 110])
+def test_nothing_that_matters_is_left_out_where_it_is_narrow(width: int) -> None:
     why = "the publisher is where most of its audience is, and to move it would save 12 messages"
     found = [stay(n, f"a-publisher-of-quotes-{n}~3f9a12bc45de6789", why) for n in range(1, 31)]
-    text = shown(found, 110)
-    assert max(map(len, text.splitlines())) <= 110 or "not shown" in text.splitlines()[-1]
-    for word in (
-        "publisher is where most",
-        "12 messages",
-        "a-publisher-of-quotes-30~3f9a12bc45de6789",
-    ):
-        assert word in re.sub(r"\s+", " ", text)
+    text = shown(found, width)
+    *rows, _ = text.splitlines()
+    assert max(map(len, rows)) <= width
+    # Columns are folded, and none of their words is cut away.
+    said = re.sub(r"\s+", "", text)
+    for word in ("publisher", "audience", "12", "messages", "stay"):
+        assert word in said
+    assert "…" not in text
+    assert "a-publisher-of-quotes-30~3f9a12bc45de6789" in text
     last = text.splitlines()[-1]
     assert last.startswith("not shown: 10 earlier decisions (--limit); ")
     assert "load" in last

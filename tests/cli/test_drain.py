@@ -29,7 +29,9 @@ def test_a_broker_that_there_is_not(roost: Roost, live: Live) -> None:
 def test_a_broker_without_a_load_balancer(roost: Roost, live: Live) -> None:
     ran = roost("drain", "B1", *live.options)
     assert ran.code == 2
-    assert "no optimiser called 'balancing' that is awake here knows 'drain'" in ran.err
+    assert ran.err == (
+        "error: B1: its load balancer is off; `roost optimise balancing on` wakes it\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -22,13 +22,13 @@ SOAP = """<s:Envelope xmlns:s="http://www.w3.org/2003/05/soap-envelope"><s:Body>
 def test_help_has_examples(roost: Roost) -> None:
     ran = roost("gateway", "ws-eventing", "--help")
     assert ran.code == 0
-    assert "roost gateway ws-eventing --broker roost://127.0.0.1:7411\n" in ran.out
+    assert "roost gateway ws-eventing --url roost://127.0.0.1:7411\n" in ran.out
 
 
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        (["--broker", "http://x"], "the URL is 'http://x'; expected roost://host:7411"),
+        (["--url", "http://x"], "the URL is 'http://x'; expected roost://host:7411"),
         (["--port", "99999"], "less than or equal to 65535"),
         (["--server-key", "key.pem"], "--server-certificate and --server-key go together"),
         (["--server-key", "no.pem", "--server-certificate", "no.pem"], "no.pem"),
@@ -88,7 +88,7 @@ def test_processes_from_start_to_end(tmp_path: Path) -> None:
         port = port_of(broker, "listens")
         assert publish(port_of(broker, "WS-Eventing is served")) == 202
         url = f"roost://127.0.0.1:{port}"
-        with process("gateway", "ws-eventing", "--broker", url, "--port", "0") as gateway:
+        with process("gateway", "ws-eventing", "--url", url, "--port", "0") as gateway:
             assert publish(port_of(gateway, "WS-Eventing is served")) == 202
             gateway.send_signal(signal.SIGTERM)
             assert gateway.wait(10) == 0

@@ -32,5 +32,19 @@ def test_there_are_examples_that_are_understood(path: str) -> None:
                 check_program(words, ROOT)
 
 
+# Names that an option had before all commands called the same thing the same: they are still understood.
+ONCE = {"--ca": "--authority", "--broker": "--url", "--rows": "--limit", "--most": "--limit"}
+# Where such a word means something else.
+MEANS_ELSE = {("roost sessions", "--broker"), ("roost bench profile", "--rows")}
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_options_have_one_name_everywhere(path: str) -> None:
+    for parameter in getattr(PAGES[path], "params", ()):
+        name, *others = [word for word in parameter.opts if word.startswith("--")] or [""]
+        assert (path, name) in MEANS_ELSE or name not in ONCE, f"{path} {name}"
+        assert all(ONCE[other] == name for other in others), f"{path} {name}"
+
+
 def test_there_are_many_pages() -> None:
     assert len(PAGES) > 60

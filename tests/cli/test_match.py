@@ -142,6 +142,23 @@ def test_ids_that_are_texts_come_back_as_they_were(roost: Roost, tmp_path: Path)
         assert ran.ndjson == [{"event": 0, "subscriptions": [id_ for id_, _ in rows]}]
 
 
+@pytest.mark.parametrize("suffix", [".ndjson", ".csv", ".parquet"])
+def test_ids_may_stand_in_a_column_as_the_pipeline_calls_it(
+    roost: Roost, tmp_path: Path, suffix: str
+) -> None:
+    """What `roost pipeline match` takes, `roost match` takes."""
+    path = tmp_path / f"subs{suffix}"
+    if suffix == ".ndjson":
+        path.write_text('{"subscription": 7, "filter": "x > 0"}\n')
+    elif suffix == ".csv":
+        path.write_text("filter,subscription\nx > 0,7\n")
+    else:
+        pq.write_table(pa.table({"subscription": [7], "filter": ["x > 0"]}), path)
+    events = write_events(tmp_path / "events.ndjson", [{"x": 1}])
+    ran = roost("match", "--subscriptions", path, "--events", events)
+    assert ran.ndjson == [{"event": 0, "subscriptions": [7]}]
+
+
 def test_whole_ids_are_whole_in_parquet(roost: Roost, files: tuple[Path, Path]) -> None:
     out = files[0].parent / "out.parquet"
     assert roost("match", "--subscriptions", files[0], "--events", files[1], "--out", out).code == 0

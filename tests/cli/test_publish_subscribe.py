@@ -21,7 +21,10 @@ import pytest
 from roost.cli import main as cli
 from roost.cli import publish as publish_command
 from roost.cli import subscribe as subscribe_command
+from roost.cli.advice import START
 from roost.client import SyncSubscription, connect_sync
+from roost.runtime.federation import Federation, Member, write_record
+from roost.runtime.processes import known
 from roost.runtime.server import BrokerServer
 from roost.runtime.tables import ServerConfig
 from tests.cli.support import Roost
@@ -257,6 +260,37 @@ def test_nobody_there(roost: Roost) -> None:
         ran = roost(*command, "--url", "roost://127.0.0.1:9")
         assert ran.code == 2
         assert ran.err == "error: roost://127.0.0.1:9: 127.0.0.1:9: Connection refused\n"
+
+
+def test_nobody_where_brokers_usually_are(
+    roost: Roost, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Who has said no place hears how to get one; who has a federation here, where that is."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("roost.client.url.DEFAULT_URL", "roost://127.0.0.1:9")
+    monkeypatch.delenv("ROOST_URL", raising=False)
+    at = "error: roost://127.0.0.1:9: 127.0.0.1:9: Connection refused\nhint: "
+    for command in (["publish", "n=1"], ["subscribe", "*"]):
+        ran = roost(*command)
+        assert ran == (2, "", f"{at}{START}\n")
+    broker = Member(
+        name="B0",
+        host="127.0.0.1",
+        port=26398,
+        admin_port=26399,
+        config="B0.toml",
+        log="B0.log",
+        process=known(os.getpid()),
+    )
+    (tmp_path / ".roost").mkdir()
+    write_record(
+        tmp_path / ".roost", Federation(title="chain", durable=False, members=(broker,), links=())
+    )
+    ran = roost("publish", "n=1")
+    assert "--url roost://127.0.0.1:26398 is B0, `roost status` has all" in ran.err
+    # That a file is missing has nothing to do with brokers.
+    ran = roost("publish", "class")
+    assert ran.err == ("error: class: No such file or directory; expected a file, or NAME=VALUE\n")
 
 
 def test_at_a_rate(roost: Roost, server: BrokerServer) -> None:

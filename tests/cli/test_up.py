@@ -211,6 +211,14 @@ def test_bad_input(roost: Roost, state: Path, arguments: tuple[str, ...], messag
     assert federation.read(state) is None
 
 
+def test_every_form_is_told(roost: Roost) -> None:
+    ran = roost("up", "cluter:2x2")
+    assert ran.code == 2
+    assert "'cluter:2x2' is neither a topology nor a file; the forms are:\n  chain:5\n" in ran.err
+    assert "\n  a hierarchy, cluster:2x3x4 (2 at the top, " in ran.err
+    assert "'cluster:2y' does not read as cluster:2x3x4" in roost("up", "cluster:2y").err
+
+
 def test_machines_that_are_no_brokers(roost: Roost, tmp_path: Path) -> None:
     """Each is started by itself, by `roost broker --machine`."""
     path = tmp_path / "mesh.workload"

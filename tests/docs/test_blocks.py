@@ -1,7 +1,7 @@
 """Every block of code of README.md and docs/ is understood by what it is for; what can be run here is run.
 
-    commands            their options and arguments are parsed by `roost` itself; they are not run, as most
-                        start servers or take minutes (but for the example of security, which has a test)
+    commands            their options and arguments are parsed by `roost` itself; test_shell.py runs them, and
+                        has a list of those that another test runs
     lines of workloads  parsed by the simulator's grammar
     settings            read and checked as those of a broker
     filters, events     parsed

@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from roost.bench.demo.report import Report
+from tests.bench.test_demo import figures as figures_of
 from tests.docs.blocks import ROOT
 
 README = (ROOT / "README.md").read_text("utf-8")
@@ -45,6 +47,18 @@ def test_the_picture_is_of_the_demo() -> None:
         word.endswith("0 lost, 0 doubled, 0 reordered. Computed by Spark from the brokers' traces.")
         for word in words
     )
+
+
+def test_the_picture_says_what_the_demo_says_today() -> None:
+    """In the words of its table; a share has no change in per cent of per cent."""
+    figures = {"before": figures_of(100.0, 0.010), "after": figures_of(50.0, 0.007)}
+    drawn = (ROOT / "docs" / "before-after.svg").read_text("utf-8")
+    for line in Report(figures, {}).lines:
+        label = f"{line.what} ({line.unit})" if line.unit else line.what
+        _, there, below = drawn.partition(f">{label}<")
+        assert there, label
+        *_, change = re.findall(r">([^<\n]*)</text>", below)[:3]
+        assert bool(change) == (line.unit != "%"), label
 
 
 def test_every_kind_of_user_has_a_door() -> None:

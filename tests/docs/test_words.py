@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,6 +33,7 @@ def alone(text: str) -> list[str]:
         ("as 002's T, or 003: x", "as Di Nitto et al.'s T, or Amadoru et al.: x"),
         ("004.", "Li et al.."),
         ("004 IV.B", "Li et al., IV.B"),
+        ("001 sec 4.2.3; 003 graph 1", "Cheung's thesis, sec 4.2.3; Amadoru et al., graph 1"),
     ],
 )
 def test_numbers_become_names(text: str, shown: str) -> None:
@@ -44,6 +46,33 @@ def test_numbers_become_names(text: str, shown: str) -> None:
 )
 def test_other_numbers_stay(text: str) -> None:
     assert not alone(text)
+
+
+# What they say of papers is shown by `cited` only.
+CITED = ("papers.py", "experiments", "pipeline/workload/registry.py")
+
+
+def sources() -> Iterator[Path]:
+    ours = ROOT / "src" / "roost"
+    for path in sorted(ours.rglob("*.py")):
+        if not path.relative_to(ours).as_posix().startswith(CITED):
+            yield path
+
+
+def strings_of(path: Path) -> Iterator[str]:
+    """The texts of a module that somebody may get to see: all but what documents it."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        # A docstring is an expression that nobody uses.
+        inner = [] if isinstance(node, ast.Expr) else ast.iter_child_nodes(node)
+        for part in inner:
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                yield part.value
+
+
+def test_what_programs_may_say() -> None:
+    found = {str(path): alone("\n".join(strings_of(path))) for path in sources()}
+    assert len(found) > 300
+    assert {name: lines for name, lines in found.items() if lines} == {}
 
 
 def documents() -> Iterator[Path]:

@@ -19,7 +19,7 @@ from tests.gateway.kit import Elsewhere, broker, sinks, subscribed
 async def gateway_process(url: str, data: Path) -> AsyncIterator[Elsewhere]:
     """A gateway, by where it listens; killed at the end."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "roost", "gateway", "ws-eventing", "--broker", url),
+        *(sys.executable, "-m", "roost", "gateway", "ws-eventing", "--url", url),
         *("--port", "0", "--allow-private", "--data", str(data)),
         stderr=asyncio.subprocess.PIPE,
     )

@@ -11,6 +11,7 @@ from tests.cli.test_publish_subscribe import in_a_thread
 from tests.installed.kit import CONSTRAINTS, Environment, built
 
 MEGABYTES_MAX = 40
+IMPORT_S_MAX = 0.1
 HEAVY = ("numpy", "numba", "llvmlite", "pyarrow", "pyspark", "starlette", "cryptography")
 
 ROUND_TRIP = """
@@ -61,6 +62,15 @@ def test_it_is_small_and_publishes_and_subscribes(plain: Environment) -> None:
 def test_importing_it_loads_nothing_else(plain: Environment) -> None:
     code = "import sys; before = {*sys.modules, '__future__'}; import roost; print(*{*sys.modules} - before)"
     assert plain.run("python", "-c", code).stdout == "roost\n"
+
+
+def test_importing_it_takes_no_time(plain: Environment) -> None:
+    """A tenth of a second of the processor; that of the wall is the machine's, and may be somebody else's."""
+    code = (
+        "import time; began = time.process_time(); import roost;"
+        f" print(time.process_time() - began < {IMPORT_S_MAX})"
+    )
+    assert plain.run("python", "-c", code).stdout == "True\n"
 
 
 def test_spark_is_told_of_no_source_that_can_not_be_loaded(plain: Environment) -> None:

@@ -24,12 +24,14 @@ from tests.mutate.reach import Reach, environment
 # A test may take so long, and so many times what it takes.
 SLACK_S, SLACK = 20.0, 10.0
 START_S = 120.0
+# In the names of files whose functions are machine code, where nobody sees lines executed.
+COMPILED = "kernel"
 # So many are tried first: most mutants are noticed by them, and there are fewer files to read.
 FIRST = 50
 # Tests of which time is no part.
 TIMELESS = ("tests/broker/", "tests/wire/", "tests/relocation/", "tests/simulation/")
 # Random scenarios by profile, none that the tests run.
-SCENARIOS = (("all", 40), ("edges", 40), ("moves", 20))
+SCENARIOS = (("all", 40), ("edges", 40), ("moves", 20), ("rewirings", 20))
 FIRST_SEED = 1_000
 FUZZ_S = 900.0
 FUZZ = """
@@ -96,7 +98,8 @@ class Judge:
         package = mutant.file.split("/")[2]
         took = self._reach.took
         found = self._reach.tests_of(mutant.file, *mutant.lines)
-        if mutant.on_import:  # no test executes it, and any may
+        # No test is seen to execute it, and any may.
+        if mutant.on_import or (not found and COMPILED in mutant.file):
             found |= self._reach.tests_of_file(mutant.file)
         return sorted(found, key=lambda test: (f"tests/{package}/" not in test, took[test], test))
 

@@ -22,7 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "mutate"
 # Those that reach brokers, the wire, clients, relocation and the store. The others take long and add little;
 # random scenarios are run for survivors (see `judging`).
-TESTS = ("broker", "wire", "client", "relocation", "scenarios", "runtime", "simulation", "chunks")
+TESTS = (
+    *("broker", "wire", "client", "relocation", "scenarios", "runtime", "simulation"),
+    *("chunks", "testing"),
+)
 LEFT_OUT = {"tests/simulation/test_planted_bugs.py"}
 
 # file -> line -> tests

@@ -67,6 +67,8 @@ def test_only_so_many_and_nothing_of_long_ago() -> None:
     assert [past.first for past in history] == [501, 301, 201]
     # It has been elsewhere for long, or has begun to count anew.
     assert [past.first for past in added(history, Past(1_000, (AT,)), 100, 3)] == [1_000, 501]
+    assert [past.first for past in added(history, Past(1_101, (AT,)), 100, 3)] == [1_101, 501]
+    assert [past.first for past in added(history, Past(1_102, (AT,)), 100, 3)] == [1_102]
     assert [past.first for past in added(history, Past(2_001, (AT,)), 100, 3)] == [2_001]
     assert [past.first for past in added(history, Past(1, (AT,)), 100, 3)] == [1]
 

@@ -182,6 +182,7 @@ def test_a_move_has_to_pay() -> None:
 
 def test_a_move_is_judged_by_the_events_a_second_so_far() -> None:
     federation = figure_1(traces=3)
+    federation.advance(100.0)
     publish(federation, 3, every_s=2.0)
     worth = federation.decisions[0].evidence["worth"]
     # Three events in four seconds, each on 10 links less.

@@ -21,7 +21,10 @@ from roost.broker.commands import Record
 from roost.broker.errors import RemoteProtocolError
 from roost.broker.messages import Rewire
 from roost.broker.module import Module, Surroundings
+from roost.broker.rewiring.middle import Middle
+from roost.simulation.fuzz import fuzz
 from roost.simulation.run import Checks, check, rest, run
+from roost.simulation.scenario_settings import REWIRINGS
 from roost.simulation.workload_file import parse_workload
 from roost.simulation.world import World
 
@@ -41,7 +44,7 @@ def workload(*lines: str, links: str = "B0 B1,B1 B2,B1 B3", durable: bool = True
     said += [f"0.0 link add {pair} 10" for pair in links.split(",")]
     said += ["0.0 federation set link_latency_ms 10"]
     said += [f"0.0 federation set durability {'on' if durable else 'off'}"]
-    said += ["0.0 federation set asking on"]
+    said += ["0.0 federation set asking on", "0.0 federation set members on"]
     for number, name in enumerate(BROKERS):
         said.append(f"0.5 publisher add P{number} - 0 {name} class = 'c{number}' and a >= 0")
         said.append(f"0.6 subscriber add S{number} {name} a >= 0")
@@ -204,6 +207,22 @@ def test_clients_that_come_meanwhile(at: float) -> None:
     world, checks = ran(workload(MOVE, *said))
     assert checks.clean, checks.violations
     assert links_of(world) == MOVED
+
+
+def test_a_mover_that_has_lost_its_memory_is_adopted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the anchor, which waits for it, hears from the middle that it may go on (a rare coincidence)."""
+    ended: list[str] = []
+    original = Middle._mover_ends
+
+    def count(self: Middle, message: Rewire) -> None:
+        ended.append(message.id)
+        original(self, message)
+
+    monkeypatch.setattr(Middle, "_mover_ends", count)
+    _, _, checks = fuzz(73, REWIRINGS)
+    assert checks.clean, checks.violations
+    assert checks.rested
+    assert ended
 
 
 class Restless(Module):

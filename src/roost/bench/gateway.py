@@ -88,7 +88,7 @@ def run(sinks: int, events: int, seed: int, say: Say = silent) -> Result:
 @contextmanager
 def gateway_process(url: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A gateway, and where it listens."""
-    command = [sys.executable, "-m", "roost", "gateway", "ws-eventing", "--broker", url]
+    command = [sys.executable, "-m", "roost", "gateway", "ws-eventing", "--url", url]
     command += ["--port", "0", "--allow-private"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:

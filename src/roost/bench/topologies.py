@@ -124,7 +124,7 @@ def run(seed: int, sizes: Sizes, say: Say = silent) -> Result:
     return {
         "bench": "topologies",
         "config": {
-            "workload": "003",
+            "workload": "hierarchy",
             **sizes._asdict(),
             "seed": seed,
             "machine": machine(),
@@ -364,7 +364,7 @@ def table(result: Result) -> Table:
     )
     return Table(
         key="topologies",
-        title="Topologies: tree and cluster of 003, live",
+        title="Topologies: a tree and a cluster of brokers, live",
         columns=[
             "brokers",
             "tree: a processor second of all",

@@ -122,7 +122,7 @@ class Broker:
             links,
             tell=tell,
             close=self._close,
-            passes=self.router.passes,
+            passes=self.router.passes_now,
             enabled=config.members,
         )
         arbiter = Arbiter(lease_s=config.leases.lease_s, rest_s=config.leases.rest_s)

@@ -124,7 +124,7 @@ class Membership:
             if name == link.name:
                 continue
             other = self._link_to(name, but=link)
-            if name == self._here or other is not None:
+            if not link.standby and (name == self._here or other is not None):
                 younger = link if other is None else max(link, other, key=lambda x: x.greeted_at)
                 rival = other if younger is link else link
                 self._close(younger, self._reason(name, rival))
@@ -155,11 +155,23 @@ class Membership:
         self._trails.pay_what_can_be()
 
     def _link_to(self, name: str, *, but: Link) -> Link | None:
-        """The link that a broker is behind, or at the other end of, if that is known."""
+        """The link that a broker is behind, or at the other end of, if that is known.
+
+        While a link is moved three brokers are a circle, and know it: one of its links is on standby.
+        """
         for link in self._links.values():
-            if link is not but and link.joined and (name == link.name or name in link.behind):
+            if link is but or link.standby or not link.joined:
+                continue
+            if name == link.name or name in link.behind:
                 return link
         return None
+
+    def only_behind(self, link: Link) -> None:
+        """Who is behind this neighbour is behind no other, whatever was said while it was moved here."""
+        there = {link.name, *link.behind}
+        for other in self._links.values():
+            if other is not link:
+                other.behind = {name: None for name in other.behind if name not in there}
 
     def _reason(self, name: str, other: Link | None) -> str:
         if other is None:

@@ -106,11 +106,13 @@ class Flooding:
         """Whether what came from a hop, be it an event or a request, goes on to a neighbour."""
         return link is not source
 
+    def passes_now(self, source: Hop, link: Link) -> bool:
+        """The same, while a link is moved."""
+        return (source, link) not in self.barred and self.passes(source, link)
+
     def _is_told(self, source: Hop, link: Link) -> bool:
         """Whether a neighbour is told of what came from a hop, if it concerns it."""
-        if link.closing or link.unmet or (source, link) in self.barred:
-            return False
-        return self.passes(source, link)
+        return not link.closing and not link.unmet and self.passes_now(source, link)
 
     def objection_to(self, hop: Hop, event: Event) -> str:  # noqa: ARG002
         """To an event that a client publishes."""

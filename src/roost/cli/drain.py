@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -28,6 +29,8 @@ Examples:
 MODULE = "balancing"
 EXIT_NOT_YET = 1
 LOOK_EVERY_S = 1.0
+NO_ROLE = "none"
+ROLE_WITHIN_S, ROLE_EVERY_S = 2.0, 0.1
 NAMED_MAX = 10
 
 
@@ -51,7 +54,9 @@ def drain(
 ) -> None:
     """Empty a broker: its clients go where there is room, and it says when it may stop."""
     target = target_of(fleet, name)
-    said = asked(fleet, target, "cancel" if cancel else "begin")
+    with suppress(UserError):  # who has no load balancer says so when it is asked to drain
+        await_role(fleet, target)
+    said = asked(fleet, target, "drain", do="cancel" if cancel else "begin")
     deadline = time.monotonic() + within
     shown = -1
     while wait and not cancel and is_on_its_way(said) and time.monotonic() < deadline:
@@ -59,7 +64,7 @@ def drain(
             shown = said["clients"]
             typer.echo(f"{name}: {counted(shown)} to go", err=True)
         time.sleep(LOOK_EVERY_S)
-        said = asked(fleet, target, "look")
+        said = asked(fleet, target, "drain", do="look")
     if json_:
         print_json({"broker": name, **said})
     else:
@@ -73,6 +78,10 @@ def target_of(fleet: Fleet, name: str) -> Target:
     sights = look(fleet)
     for sight in sights:
         if sight.status is not None and sight.status["broker"] == name:
+            if sight.status.get("modules", {}).get(MODULE) == "off":
+                raise UserError(
+                    f"{name}: its load balancer is off; `roost optimise {MODULE} on` wakes it"
+                )
             return sight.target
     names = [str(sight.status["broker"]) for sight in sights if sight.status is not None]
     silent = [sight.target.label for sight in sights if sight.status is None]
@@ -83,11 +92,18 @@ def target_of(fleet: Fleet, name: str) -> Target:
     )
 
 
-def asked(fleet: Fleet, target: Target, wish: str) -> dict[str, Any]:
+def await_role(fleet: Fleet, target: Target) -> None:
+    """Until it has heard what it is: one that has just been started is told so by its neighbours."""
+    deadline = time.monotonic() + ROLE_WITHIN_S
+    while asked(fleet, target, "balancing")["role"] == NO_ROLE and time.monotonic() < deadline:
+        time.sleep(ROLE_EVERY_S)
+
+
+def asked(fleet: Fleet, target: Target, request: str, **arguments: str) -> dict[str, Any]:
     """What its load balancer says."""
     from roost.runtime.admin_client import ask
 
-    question = {"request": "drain", "arguments": {"do": wish}, "module": MODULE}
+    question = {"request": request, "arguments": arguments, "module": MODULE}
     return dict(ask(target.url, "/ask", question, fleet.access)["answers"][MODULE])
 
 

@@ -24,8 +24,8 @@ WSDL is at /2004.wsdl and /2011.wsdl. docs/GATEWAYS.md.
 
 \b
 Examples:
-  roost gateway ws-eventing --broker roost://127.0.0.1:7411
-  roost gateway ws-eventing --broker roosts://b0.example --authority authority.pem --data gateway
+  roost gateway ws-eventing --url roost://127.0.0.1:7411
+  roost gateway ws-eventing --url roosts://b0.example --authority authority.pem --data gateway
   roost gateway ws-eventing --host 0.0.0.0 --port 8080 --allow-private
 """
 
@@ -46,15 +46,19 @@ def ws_eventing(
     broker: Annotated[
         str | None,
         typer.Option(
+            "--url",
+            "--broker",
             help="Where the broker is; else ROOST_URL, or port 7411 of this machine. Who calls without a"
-            " user is the one of this URL, if it has one."
+            " user is the one of this URL, if it has one.",
         ),
     ] = None,
     host: Annotated[str | None, typer.Option(help="Where it listens.")] = None,
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="0 lets the system choose.")
     ] = None,
-    url: Annotated[str | None, typer.Option(help="Where others reach it, behind a proxy.")] = None,
+    public_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where others reach it, behind a proxy.")
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="The folder in which subscriptions are kept, over restarts."),
@@ -96,7 +100,7 @@ def ws_eventing(
     said = {
         "host": host,
         "port": port,
-        "url": url,
+        "url": public_url,
         "data": data and str(data),
         "allow_private": allow_private,
         "subscriptions_a_user": subscriptions_a_user,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\b
 Files by the end of their names; - is NDJSON on standard input or output:
   subscriptions  .ndjson {"id": 7, "filter": "class = 'STOCK' and volume > 300000"}
-                 .csv and .parquet with the columns id and filter
+                 .csv and .parquet with the columns id (or subscription) and filter
   events         .ndjson {"class": "STOCK", "symbol": "YHOO", "volume": 400000}
                  .csv (an empty cell is no attribute) and .parquet (nor is a null)
 A column of CSV has one kind, the narrowest that all of its cells have: bool, integer, number, else text.

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import binascii
+import os
 import sys
 import time
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
+from roost.cli.advice import advised
 from roost.cli.contexts import ContextOption, Reach, reach
 from roost.errors import UserError
 
@@ -97,9 +100,17 @@ def publish(
 
     lines = lines_of(what or [], payload)
     to = reach(url, user, token, authority, certificate, key, context)
-    with connect_sync(
-        to.url, user=to.user, token=to.token, tls=tls_of(to), name="publish", timeout_s=CONNECT_S
-    ) as client:
+    with ExitStack() as stack:
+        with advised(to.url):
+            made = connect_sync(
+                to.url,
+                user=to.user,
+                token=to.token,
+                tls=tls_of(to),
+                name="publish",
+                timeout_s=CONNECT_S,
+            )
+            client = stack.enter_context(made)
         publish_all(client, lines, rate)
 
 
@@ -120,7 +131,11 @@ def lines_of(what: list[str], payload: str | None) -> Iterator[tuple[str, Line]]
         raise UserError(f"{what[0]!r} and more; expected one file, or only NAME=VALUE")
     if payload is not None:
         raise UserError("--payload goes along with NAME=VALUE; expected those")
-    return file_lines(what[0] if what else STANDARD_INPUT)
+    source = what[0] if what else STANDARD_INPUT
+    # What a slip of the pen is wants no broker to be known.
+    if source != STANDARD_INPUT and not os.path.exists(source):
+        raise UserError(f"{source}: No such file or directory; expected a file, or NAME=VALUE")
+    return file_lines(source)
 
 
 def publish_all(client: SyncClient, lines: Iterator[tuple[str, Line]], rate: float | None) -> None:

@@ -139,10 +139,11 @@ def _ndjson_subscriptions(source: str, _: str) -> Iterator[tuple[str, object, ob
             row = json_object(line, example=SUBSCRIPTION)
         except LineError as bad:
             raise UserError(f"{where}: {bad}") from None
-        for key in ("id", "filter"):
+        id_ = _id_column(row)
+        for key in (id_, "filter"):
             if key not in row:
                 raise UserError(f'{where}: the object has no "{key}"')
-        yield where, row["id"], row["filter"]
+        yield where, row[id_], row["filter"]
 
 
 def _ndjson_events(
@@ -178,9 +179,9 @@ def _csv_table(source: str, name: str) -> Iterator[tuple[str, dict[str, str]]]:
 def _csv_subscriptions(source: str, name: str) -> Iterator[tuple[str, object, object]]:
     rows = _csv_table(source, name)
     where, header = next(rows)
-    _need_columns(where, header)
+    id_ = _need_columns(where, header)
     for where, row in rows:
-        yield where, _csv_id(row["id"]), row["filter"]
+        yield where, _csv_id(row[id_]), row["filter"]
 
 
 def _csv_id(text: str) -> Id:
@@ -214,10 +215,10 @@ def _parquet(source: str, name: str) -> Iterator[pq.ParquetFile]:
 
 def _parquet_subscriptions(source: str, name: str) -> Iterator[tuple[str, object, object]]:
     with _parquet(source, name) as file:
-        _need_columns(name, file.schema_arrow.names)
+        needed = [_need_columns(name, file.schema_arrow.names), "filter"]
         row = 0
-        for batch in file.iter_batches(BATCH, columns=["id", "filter"]):
-            columns = (batch.column("id").to_pylist(), batch.column("filter").to_pylist())
+        for batch in file.iter_batches(BATCH, columns=needed):
+            columns = [batch.column(column).to_pylist() for column in needed]
             for id_, text in zip(*columns, strict=True):
                 row += 1
                 yield f"{name}, row {row}", id_, text
@@ -237,13 +238,21 @@ def _parquet_events(
         yield from file.iter_batches(BATCH, columns=wanted)
 
 
-def _need_columns(where: str, names: Collection[str]) -> None:
-    missing = [column for column in ("id", "filter") if column not in names]
+def _id_column(names: Collection[str]) -> str:
+    """The one with the ids: `subscription`, as tables of the pipeline have it, or `id`."""
+    return "subscription" if "subscription" in names else "id"
+
+
+def _need_columns(where: str, names: Collection[str]) -> str:
+    """The column with the ids; a `UserError` if it is not there, or that of the filters."""
+    id_ = _id_column(names)
+    missing = [column for column in (id_, "filter") if column not in names]
     if missing:
         has = ", ".join(map(repr, names)) or "none"
         raise UserError(
             f"{where}: no column {' and no column '.join(map(repr, missing))}; there are {has}"
         )
+    return id_
 
 
 _NDJSON = Format(_ndjson_subscriptions, _ndjson_events)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roost.cli.advice import advised
 from roost.cli.console import filter_argument, json_value, warn
 from roost.cli.contexts import ContextOption, reach
 from roost.cli.publish import (
@@ -82,7 +83,8 @@ def subscribe(
     client = connect(
         to.url, user=to.user, token=to.token, tls=tls_of(to), name="subscribe", timeout_s=CONNECT_S
     )
-    printed = run(until_told(client, filter_, count, timeout, durable))
+    with advised(to.url):
+        printed = run(until_told(client, filter_, count, timeout, durable))
     if count is not None and printed < count:
         raise typer.Exit(EXIT_TOO_FEW)
 

@@ -205,6 +205,7 @@ def restart(
 
 def overlay_of(text: str, brokers: int | None) -> Topology | Hierarchy:
     """What the command line asks for."""
+    from roost.overlay.hierarchies import FORM as HIERARCHY_FORM
     from roost.overlay.hierarchies import parse_hierarchy
     from roost.overlay.topologies import parse_topology
 
@@ -218,7 +219,9 @@ def overlay_of(text: str, brokers: int | None) -> Topology | Hierarchy:
         raise UserError(f"--brokers goes with {names}; {text!r} says itself how many there are")
     if text.lower().endswith(".workload"):
         return overlay_of_workload(Path(text))
-    return parse_hierarchy(text) if text.startswith("cluster:") else parse_topology(text)
+    if text.startswith("cluster:"):
+        return parse_hierarchy(text)
+    return parse_topology(text, f"a hierarchy, {HIERARCHY_FORM}")
 
 
 def overlay_of_workload(path: Path) -> Topology:

@@ -43,15 +43,14 @@ def clusters(tops: int, *fanouts: int) -> Hierarchy:
     return _hierarchy(supers)
 
 
+FORM = "cluster:2x3x4 (2 at the top, 3 below each, 4 below each of those)"
 _is_form = re.compile(r"cluster:[0-9]{1,6}(x[0-9]{1,6})*", re.ASCII).fullmatch
 
 
 def parse_hierarchy(text: str) -> Hierarchy:
     """What a short text asks for: `cluster:2x3x4` has 2 at the top, 3 below each, 4 below each of those."""
     if not _is_form(text):
-        raise UserError(
-            f"{text!r} does not read as cluster:2x3x4 (2 at the top, 3 below each, 4 below each of those)"
-        )
+        raise UserError(f"{text!r} does not read as {FORM}")
     return clusters(*map(int, text.removeprefix("cluster:").split("x")))
 
 

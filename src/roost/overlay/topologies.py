@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Literal, NamedTuple, get_args
 
@@ -171,18 +171,21 @@ _FORMS = {
 }
 
 
-def parse_topology(text: str) -> Topology:
-    """The topology that a short text asks for: `chain:5` and the like, or the path of a file."""
+def parse_topology(text: str, *others: str) -> Topology:
+    """The topology that a short text asks for: `chain:5` and the like, or the path of a file.
+
+    `others` are what else would have been understood where it came from, for whoever is told of all forms.
+    """
     name, colon, rest = text.partition(":")
     form = _FORMS.get(name) if colon else None
     if form is None:
         # Path.exists would raise for a name that is too long.
         if not os.path.exists(text):
-            raise UserError(f"{text!r} is neither a topology nor a file; {_forms_text()}")
+            raise UserError(f"{text!r} is neither a topology nor a file; {_forms_text(others)}")
         return read_topology(text)
     match = form.pattern.fullmatch(rest)
     if match is None:
-        raise UserError(f"{text!r} does not read as {form.usage}; {_forms_text()}")
+        raise UserError(f"{text!r} does not read as {form.usage}; {_forms_text(others)}")
     arguments = [int(word) if word.isdecimal() else word for word in match.groups() if word]
     try:
         return form.make(*arguments)
@@ -190,6 +193,8 @@ def parse_topology(text: str) -> Topology:
         raise UserError(f"{text}: {error}") from None
 
 
-def _forms_text() -> str:
-    forms = "\n  ".join(form.usage for form in _FORMS.values())
-    return f"the forms are:\n  {forms}\n  a file of edges (B0 B1 [LATENCY_MS] a line), or GraphML"
+def _forms_text(others: Sequence[str]) -> str:
+    files = "a file of edges (B0 B1 [LATENCY_MS] a line), or GraphML"
+    return "\n  ".join(
+        ["the forms are:", *(form.usage for form in _FORMS.values()), *others, files]
+    )

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from roost.errors import UserError
 from roost.language import LanguageError, Subscription, parse_subscription
+from roost.pipeline.arguments import arguments_checked
 from roost.pipeline.parsed import from_arrow, to_arrow
 from roost.pipeline.parsing_forms import Forms
 from roost.pipeline.schemas import SCHEMAS, SUBSCRIPTION, checked, spark_schema
@@ -54,6 +55,7 @@ NO_ROOST = (
 _has_no_roost = re.compile(r"No module named '?roost\b").search
 
 
+@arguments_checked
 def parse(subscriptions: DataFrame) -> DataFrame:
     """The table `parsed` of a table `subscriptions`, lazily, by the tasks of Spark.
 

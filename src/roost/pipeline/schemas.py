@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from roost.errors import UserError
+from roost.pipeline.arguments import arguments_checked
 from roost.traces import SCHEMAS as TRACES
 from roost.traces.schemas import LATER
 
@@ -58,14 +59,18 @@ NARROW_TYPES = ("tinyint", "smallint", "int")
 ATTRIBUTE_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string")
 
 
+@arguments_checked
 def spark_schema(table: str) -> StructType:
     """The schema of a table in Spark's types."""
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 (Spark is slow to load)
 
+    if table not in SCHEMAS:
+        raise UserError(f"there is no table {table!r}; expected one of {', '.join(SCHEMAS)}")
     schema: StructType = from_arrow_schema(SCHEMAS[table])
     return schema
 
 
+@arguments_checked
 def checked(
     frame: DataFrame,
     table: str,

@@ -25,6 +25,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from roost.errors import UserError
+from roost.pipeline.arguments import arguments_checked
 from roost.pipeline.java import WITHOUT_ZIP, find_java, java_home
 from roost.pipeline.memory import total_memory
 from roost.pipeline.parsing import NO_ROOST
@@ -64,6 +65,7 @@ EVERYWHERE = {
 }
 
 
+@arguments_checked
 @contextmanager
 def spark_session(
     master: str | None = None, conf: Mapping[str, str] | None = None, *, app: str = "roost"
@@ -101,6 +103,7 @@ def _set(session: SparkSession, key: str, value: str) -> None:
         session.conf.set(key, value)
 
 
+@arguments_checked
 def start_session(
     master: str | None = None, conf: Mapping[str, str] | None = None, *, app: str = "roost"
 ) -> SparkSession:

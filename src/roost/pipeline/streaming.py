@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from roost.language import Event
 from roost.matching import Index, UnknownIdError
 from roost.matching.batch import Columns
+from roost.pipeline.arguments import arguments_checked
 from roost.pipeline.matching.inputs import checked_inputs
 from roost.pipeline.matching.loading import load_all
 from roost.pipeline.matching.tasks import LISTS, Matching, Reading
@@ -37,6 +38,7 @@ DELIVERIES = "deliveries"
 DELIVERIES_AT_A_TIME = 1 << 14
 
 
+@arguments_checked
 def match_stream(
     publications: DataFrame,
     log: SubscriptionLog | str | Path,

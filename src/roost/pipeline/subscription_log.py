@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 
 from roost.errors import UserError
 from roost.pipeline import first_wins
+from roost.pipeline.arguments import methods_checked
 from roost.pipeline.parsing import Parser, check_ids, marking, plain_refusals
 from roost.pipeline.schemas import SCHEMAS, SUBSCRIPTION, checked
 
@@ -47,6 +48,7 @@ PINS_KEPT = 4
 LOOKS = 3
 
 
+@methods_checked
 class SubscriptionLog:
     """A log of subscriptions in a folder. It is made by the first change.
 

@@ -18,7 +18,7 @@ from roost.broker.events import ClientRedirected, LinkAdded
 from roost.broker.names import Address
 from roost.broker.router import Flooding
 from roost.client import Client, connect
-from roost.client.arguments import check_seconds, wrong
+from roost.client.arguments import check_kind, check_seconds, check_text, wrong
 from roost.client.memory import SCHEME, MemoryBroker
 from roost.testing.laboratory import name_of
 
@@ -85,26 +85,29 @@ class MemoryFederation:
 
     def cut(self, a: str, b: str) -> None:
         """Nothing passes between two neighbours, and what is on the way is lost, until `heal`."""
-        here, link = self._broker(a), self._broker(a).shell.machine.links.get(b)
-        if link is None:
-            raise ValueError(f"{a} and {b} are no neighbours")
+        self._check_neighbours(a, b)
+        here = self._broker(a)
+        link = here.shell.machine.links[b]
         self._cut.add(frozenset((a, b)))
         if link.connection is not None:
             here.cut(link.connection)
 
     async def heal(self, a: str, b: str) -> None:
         """What was cut passes again, and the two have greeted each other."""
+        self._check_neighbours(a, b)
         self._cut.discard(frozenset((a, b)))
         await until(lambda: self._is_linked(a, b))
 
     async def move(self, client: Client, broker: str) -> None:
         """A client is asked to move to another broker, as optimisers do; returns when it is there."""
+        check_kind("client", client, (Client,), "a Client")
+        there = self.url(broker)
         homes = [name for name in self._brokers if client.name in self.clients(name)]
         if not homes:
             raise ValueError(f"{client.name} is at none of these brokers")
         if broker in homes:
             raise ValueError(f"{client.name} is at {broker}; expected another broker")
-        address = Address(self.url(broker))
+        address = Address(there)
         moves = len(client.pauses_s)
         shell = self._broker(homes[0]).shell
         shell.handle(ClientRedirected(client.name, address, "a test asks for it"))
@@ -114,6 +117,8 @@ class MemoryFederation:
 
     def add(self, name: str, config: dict[str, Any]) -> None:
         """One more broker, unless it is there."""
+        check_text("name", name, optional=False)
+        check_kind("config", config, (dict,), "settings of a broker, by their names")
         if name in self._brokers:
             return
         if name in MemoryBroker.here():
@@ -125,8 +130,9 @@ class MemoryFederation:
 
     def link(self, a: str, b: str) -> None:
         """They are neighbours from now on; the second dials."""
+        brokers = {name: self._broker(name) for name in (a, b)}
         for here, there, dial in ((a, b, False), (b, a, True)):
-            self._broker(here).shell.handle(LinkAdded(there, dial))
+            brokers[here].shell.handle(LinkAdded(there, dial))
 
     async def linked(self) -> None:
         """Until all neighbours have greeted each other, but for those that are cut off."""
@@ -145,6 +151,10 @@ class MemoryFederation:
         if name not in self._brokers:
             raise ValueError(f"there is no broker {name!r}; there are {', '.join(self._brokers)}")
         return self._brokers[name]
+
+    def _check_neighbours(self, a: str, b: str) -> None:
+        if self._broker(b).name not in self._broker(a).shell.machine.links:
+            raise ValueError(f"{a} and {b} are no neighbours")
 
     def _way(self, here: str, there: str) -> MemoryBroker | None:
         return None if frozenset((here, there)) in self._cut else self._brokers[there]

@@ -95,14 +95,17 @@ class Simulation:
 
     def received(self, client: str) -> Sequence[Receipt]:
         """What reached a client, in the order in which it came."""
+        self._check(client)
         return self.world.received.get(client, ())
 
     def broker_of(self, client: str) -> str:
         """Where a client is, at the end."""
+        self._check(client)
         return self.world.clients[client].broker
 
     def story(self, id_: str) -> list[str]:
         """What was said about a publication (`P:17`), a client (`S`) or a request (`S/1`), a line each."""
+        check_text("id", id_, optional=False)
         book = self.world.storybook
         assert book is not None  # `simulate` keeps one
         return [str(chapter) for chapter in book.story(id_)]
@@ -111,6 +114,12 @@ class Simulation:
         """AssertionError with the violations, if any checker found some."""
         if not self.checks.clean:
             raise AssertionError(f"{self.workload.name}: {violations_of(self.checks)}")
+
+    def _check(self, client: str) -> None:
+        """A slip of the pen would pass for somebody whom nothing reached."""
+        if client not in self.world.clients:
+            there = ", ".join(self.world.clients) or "none"
+            raise ValueError(f"there is no client {client!r}; there are {there}")
 
 
 def simulate(

@@ -325,7 +325,7 @@ def test_options_that_are_none(one: tuple[DataFrame, DataFrame]) -> None:
         match(publications, subscriptions, keep=["gone"])
     with pytest.raises(UserError, match="'word' can't be kept"):
         match(publications, subscriptions, keep=["word", "word"])
-    with pytest.raises(UserError, match="keep is the text 'word'"):
+    with pytest.raises(TypeError, match="keep is a str; expected a list of texts"):
         match(publications, subscriptions, keep="word")
     with pytest.raises(UserError, match="limit is 0 bytes"):
         match(publications, subscriptions, memory_limit_bytes=0)

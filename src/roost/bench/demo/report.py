@@ -74,8 +74,8 @@ class Report(Struct, frozen=True):
 
         return [
             line("messages between brokers", "/s", "between_per_s"),
-            line("... that are no publications", "/s", "other_per_s"),
-            line("... which is, of all of them,", "%", "overhead", 100),
+            line("... of which are control", "/s", "other_per_s"),
+            line("... and the share of those", "%", "overhead", 100),
             line("messages that a broker receives", "/s", "received_per_s"),
             line("publications at the busiest broker", "/s", "busiest_per_s"),
             line("delivery delay, mean", "ms", "delay_mean_s", MS, 2),

@@ -99,6 +99,12 @@ class Anchor(Party):
         self.moved()
         self.end()
 
+    def end(self) -> None:
+        mover = self.ground.links.get(self.name("mover"))
+        if mover is not None:
+            self.ground.membership.only_behind(mover)
+        super().end()
+
     # --- what goes wrong --------------------------------------------------------------------------------
 
     def timer(self) -> None:

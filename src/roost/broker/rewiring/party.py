@@ -159,6 +159,9 @@ class Party:
                 link.standby = link.withheld = False
                 ground.absence.in_use(link)
                 ground.flow.go_on(link)
+                if link.greeted:
+                    # On standby nobody says who is behind it.
+                    ground.membership.greeted(link)
         ground.draining.release()
         ground.absence.release()
         ground.changed()

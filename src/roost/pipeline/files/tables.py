@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from roost.errors import UserError
+from roost.pipeline.arguments import arguments_checked
 from roost.pipeline.files.lines import Csv, Ndjson
 from roost.pipeline.files.parts import header_of, numbered_lines, text_lines
 from roost.pipeline.lake.files import Footer, read_footers, visible
@@ -45,31 +46,34 @@ _FORMATS = {".csv": CSV, ".ndjson": NDJSON, ".jsonl": NDJSON, ".parquet": PARQUE
 _IN_FOLDERS = {**_FORMATS, ".json": NDJSON}
 
 
-def read_events(spark: SparkSession, path: str) -> DataFrame:
+@arguments_checked
+def read_events(spark: SparkSession, path: str | Path) -> DataFrame:
     """The table `publications` of a file of events: its columns are their attributes.
 
     A column `publication` has the numbers; without one they are given. Columns of types that no attribute has
     are left as they are.
     """
-    return checked(_read(spark, path, PUBLICATION), "publications", where=path)
+    return checked(_read(spark, str(path), PUBLICATION), "publications", where=str(path))
 
 
-def read_subscriptions(spark: SparkSession, path: str) -> DataFrame:
+@arguments_checked
+def read_subscriptions(spark: SparkSession, path: str | Path) -> DataFrame:
     """The table `subscriptions` of a file with a column `filter`; other columns stay.
 
     The numbers are in a column `subscription`, or `id`; without one they are given. Whether the filters can
     be read is seen when they are parsed.
     """
-    return checked(_read(spark, path, SUBSCRIPTION), "subscriptions", where=path)
+    return checked(_read(spark, str(path), SUBSCRIPTION), "subscriptions", where=str(path))
 
 
-def read_bars(spark: SparkSession, path: str) -> DataFrame:
+@arguments_checked
+def read_bars(spark: SparkSession, path: str | Path) -> DataFrame:
     """Daily bars of a file of this machine, symbol by symbol; `day` counts those of a symbol.
 
     All of them are read and checked here, not by tasks: see `simulation.bars`.
     """
     tables = []
-    for symbol, found in bars.read_bars(path).items():
+    for symbol, found in bars.read_bars(str(path)).items():
         n = len(found.volume)
         columns = [pa.repeat(symbol, n), pa.array(np.arange(n)), *map(pa.array, found)]
         tables.append(pa.Table.from_arrays(columns, schema=BAR))

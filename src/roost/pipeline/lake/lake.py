@@ -32,6 +32,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from roost.errors import UserError
+from roost.pipeline.arguments import methods_checked
 from roost.pipeline.lake.files import (
     RUN,
     TableInfo,
@@ -109,6 +110,7 @@ class Compacted(Struct, frozen=True):
     files: int
 
 
+@methods_checked
 class Lake:
     """The tables of a folder, or at an address that Spark can reach."""
 

@@ -148,8 +148,6 @@ def _positions(fields: Sequence[StructField]) -> dict[str, int]:
 
 
 def _check_keep(keep: Sequence[str], positions: dict[str, int], form: str) -> None:
-    if isinstance(keep, str):
-        raise UserError(f"keep is the text {keep!r}; expected a list of names of columns")
     own = (PUBLICATION, "subscriptions" if form == LISTS else SUBSCRIPTION)
     for number, name in enumerate(keep):
         if name not in positions:

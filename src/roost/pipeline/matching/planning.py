@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from roost.errors import UserError
+from roost.pipeline.arguments import arguments_checked
 from roost.pipeline.matching.broadcast import hold, match_held
 from roost.pipeline.matching.choosing import Choice, choose
 from roost.pipeline.matching.inputs import Inputs, checked_inputs
@@ -28,6 +29,7 @@ class Prepared:
     frame: DataFrame
 
 
+@arguments_checked
 def match(
     publications: DataFrame,
     subscriptions: DataFrame,
@@ -107,6 +109,7 @@ def _divided(inputs: Inputs, known: Sampled, choice: Choice, limit: int) -> Prep
     return Prepared(told, match_divided(inputs, division))
 
 
+@arguments_checked
 def explain_match(
     publications: DataFrame,
     subscriptions: DataFrame,

@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from roost.pipeline.arguments import arguments_checked
 from roost.pipeline.source.options import Place, Reading, reading, writing
 from roost.pipeline.source.rows import DEFAULT_SCHEMA
 
@@ -57,6 +58,7 @@ NAME = "roost"
 NOTHING = "roost.nothing present"
 
 
+@arguments_checked
 def register(spark: SparkSession) -> None:
     """Make the format `roost` known to a session whose Python does not have `pyspark_roost`."""
     spark.dataSource.register(RoostDataSource)
