@@ -267,6 +267,20 @@ async def test_another_process_takes_over() -> None:
 
 
 @in_loop
+async def test_what_was_not_read_is_left_to_the_next() -> None:
+    async with connect("memory://") as client:
+        sub = client.subscribe("n >= 0", durable="d")
+        await sub.ready()
+        for n in (1, 2):
+            await client.publish({"n": n})
+        await until(lambda: sub.waiting == 2)
+        await sub.close()
+        assert [event async for event in sub] == []
+        async with client.subscribe("n >= 0", durable="d") as again:
+            assert numbers(await take(again, 2)) == [1, 2]
+
+
+@in_loop
 async def test_forgetting_it() -> None:
     async with serving() as server, connect(url_of(server)) as client:
         sub = client.subscribe("n >= 0", durable="d")

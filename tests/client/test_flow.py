@@ -7,13 +7,24 @@ import asyncio
 
 import pytest
 
+from roost.broker.messages import Ack
 from roost.client import EventsDropped, Overrun, Stalled, Subscription, connect, intake
 from roost.client import inbox as inboxes
 from roost.client import line as lines
 from roost.client.inbox import Inbox
 from roost.client.line import Line
 from roost.runtime.server import BrokerServer
-from tests.client.support import DEADLINE_S, in_loop, numbers, serving, take, until, url_of
+from roost.wire import encode
+from tests.client.support import (
+    DEADLINE_S,
+    connections_of,
+    in_loop,
+    numbers,
+    serving,
+    take,
+    until,
+    url_of,
+)
 
 
 def choke(server: BrokerServer, choked: bool) -> None:
@@ -69,6 +80,33 @@ async def test_large_events_are_bounded_by_their_bytes() -> None:
         await publishing
         await client.flush()
         assert machine.pending == 0
+
+
+@in_loop
+async def test_a_publisher_goes_on_when_half_of_its_bytes_are_acknowledged() -> None:
+    async with serving() as server, connect(url_of(server), pending_bytes_max=700_000) as client:
+        await client.publish({"n": 0})
+        await client.flush()
+        assert client._line is not None
+        machine = client._line.machine
+        choke(server, True)
+
+        async def publish() -> None:
+            for n in range(1, 5):
+                await client.publish({"n": n}, bytes(270_000))
+
+        publishing = asyncio.create_task(publish())
+        await until(lambda: machine.pending == 3)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not publishing.done()
+        channel = machine.channel
+        (connection,) = connections_of(server)
+        connection.transport.write(encode(Ack(channel.control.sent, channel.data.sent - 1)))
+        await publishing
+        assert client.unacknowledged == 2
+        choke(server, False)
+        await client.flush()
 
 
 @in_loop
@@ -250,6 +288,7 @@ async def test_policies_of_one_that_is_full() -> None:
         await client.publish({"n": 10})
         with pytest.warns(EventsDropped, match="dropped 7 events, as 3 waited to be read"):
             assert numbers(await take(drops, 1)) == [10]
+        assert (drops.waiting, drops.dropped) == (0, 7)
         assert numbers(await take(ends, 3)) == [0, 1, 2]
         with pytest.raises(Overrun, match="when_full is 'end'"):
             await ends.get()

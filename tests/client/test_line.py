@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from roost.broker.commands import CancelTimer, SetTimer
 from roost.broker.config import ClientConfig
+from roost.broker.events import TimerFired
 from roost.client import Closed, NotInTime, connect
 from roost.client import line as lines
 from roost.client.line import Line, Owner
@@ -73,3 +76,16 @@ async def test_whoever_dials_has_given_up_when_it_has_hung_up() -> None:
     assert dialler.ended == 1
     with pytest.raises(Closed):
         await opening
+
+
+@in_loop
+async def test_a_timer_that_was_cancelled_is_not_heard() -> None:
+    """Else the next of its name, of another move for instance, would end too early."""
+    heard: list[object] = []
+    async with connect("memory://") as client:
+        line = client._line
+        assert line is not None
+        with mock.patch.object(line, "handle", heard.append):
+            line._execute([SetTimer("move", 0.001), CancelTimer("move"), SetTimer("probe", 0.002)])
+            await until(lambda: heard)
+        assert heard == [TimerFired("probe")]

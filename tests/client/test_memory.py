@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from unittest import mock
 
-from roost.broker.messages import AttachRefused, Parcel
-from roost.client.memory import BrokerEnd, MemoryBroker
+from roost.broker.events import LinkAdded
+from roost.broker.messages import AttachRefused, Parcel, Ping
+from roost.client import connect
+from roost.client.memory import BrokerEnd, MemoryBroker, MemoryTransport
 from roost.client.pipe import PIPE_BYTES, Pipe
-from roost.wire import StreamDecoder
+from roost.wire import PREFACE, StreamDecoder, encode
 from tests.client.support import in_loop, until
 
 KILOBYTE = bytes(1_000)
@@ -104,3 +107,50 @@ async def test_whoever_sends_what_is_no_message_is_told_so_and_not_heard_any_mor
     assert not broker.shell.connections
     assert type(heard[-1]) is AttachRefused
     broker.stop()
+
+
+@in_loop
+async def test_what_was_aborted_is_closing_and_ends_whatever_is_asked_of_it() -> None:
+    broker = MemoryBroker.of("")
+    protocol = mock.Mock()
+    transport = MemoryTransport(broker.shell, protocol)
+    assert not transport.is_closing()
+    transport.abort()
+    assert transport.is_closing()
+    transport.close()
+    await until(lambda: protocol.connection_lost.called and not broker.shell.connections)
+    protocol.connection_lost.assert_called_once_with(None)
+    broker.stop()
+
+
+@in_loop
+async def test_a_client_that_writes_too_much_is_told_until_the_broker_has_read_it() -> None:
+    broker = MemoryBroker.of("")
+    protocol = mock.Mock()
+    transport = MemoryTransport(broker.shell, protocol)
+    question = encode(Ping(1))
+    transport.write(PREFACE + PIPE_BYTES // len(question) * question)
+    protocol.pause_writing.assert_called_once_with()
+    protocol.resume_writing.assert_not_called()
+    await until(lambda: protocol.resume_writing.called)
+    protocol.pause_writing.assert_called_once_with()
+    transport.close()
+    await until(lambda: not broker.shell.connections)
+    broker.stop()
+
+
+@in_loop
+async def test_neighbours_greet_each_other_and_events_pass() -> None:
+    brokers = {name: MemoryBroker(name, reach=lambda there: brokers[there]) for name in ("a", "b")}
+    for here, there, dials in (("a", "b", False), ("b", "a", True)):
+        brokers[here].acquire()
+        brokers[here].shell.handle(LinkAdded(there, dials))
+    links = [broker.shell.machine.links for broker in brokers.values()]
+    await until(lambda: links[0]["b"].greeted and links[1]["a"].greeted)
+    async with connect("memory://a") as publisher, connect("memory://b") as subscriber:
+        subscription = subscriber.subscribe("n > 0")
+        await subscription.ready()
+        await publisher.publish({"n": 1})
+        assert (await subscription.get())["n"] == 1
+    for broker in brokers.values():
+        broker.release()

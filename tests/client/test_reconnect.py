@@ -262,6 +262,26 @@ async def test_a_connection_that_the_broker_found_idle() -> None:
 
 
 @in_loop
+async def test_a_broker_that_sends_what_is_no_message() -> None:
+    """The client says so, and comes back."""
+    told: list[tuple[str, str]] = []
+    async with (
+        serving() as server,
+        connect(url_of(server), on_state=lambda *what: told.append(what)) as client,
+    ):
+        subscription = client.subscribe("n > 0")
+        await client.publish({"n": 1})
+        assert (await subscription.get())["n"] == 1
+        (connection,) = connections_of(server)
+        connection.transport.write(b"\x00\x00\x00\x01\xc1")
+        await until(lambda: ("connected", "resumed") in told)
+        await client.publish({"n": 2})
+        assert (await subscription.get())["n"] == 2
+    assert told[2][0] == "connecting"
+    assert told[2][1].startswith("the broker sent what is no message: frame at byte ")
+
+
+@in_loop
 async def test_a_broker_that_objects_again_and_again() -> None:
     """It has smaller limits than we know of: to send the same again for ever would be no use."""
     settings = config(limits=LimitsTable(payload_bytes_max=100))

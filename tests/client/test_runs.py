@@ -154,6 +154,30 @@ def test_the_same_frames_from_columns(table: pa.Table) -> None:
         assert frames_of(as_table, events, advertised=True) == expected
 
 
+# Around the numbers and lengths at which MessagePack changes its spelling.
+_EDGES = [
+    sign * 2**bits + d for bits in (5, 7, 8, 15, 16, 31, 32) for sign in (1, -1) for d in (-1, 0, 1)
+]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pa.table({"n": [*_EDGES, 0, 2**63 - 1, -(2**63)]}),
+        pa.table({"s": [length * "x" for length in (0, 1, 31, 32, 255, 256, 65_535, 65_536)]}),
+        pa.table({"x": [0.5] * 2_000}),
+        *(pa.table({f"c{i}": [i] for i in range(count)}) for count in (15, 16, 17)),
+    ],
+    ids=["numbers", "texts", "many", "15 columns", "16 columns", "17 columns"],
+)
+def test_numbers_texts_and_rows_of_all_sizes_are_written_the_same_way(table: pa.Table) -> None:
+    async def as_table(client: Client, _: object) -> None:
+        assert await client.publish_many(table) == table.num_rows
+
+    expected = frames_of(by_the_machine, table.to_pylist(), advertised=True)
+    assert frames_of(as_table, [], advertised=True) == expected
+
+
 @given(tables())
 @settings(max_examples=20, deadline=None)
 def test_advertisements_follow_from_columns(table: pa.Table) -> None:

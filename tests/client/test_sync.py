@@ -11,12 +11,13 @@ import textwrap
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from roost.client import Closed, ConnectError, NotInTime, Refused, connect_sync
 from roost.client.feeding import QUEUE_MAX, Feed
-from roost.client.sync import LoopThread, SyncSubscription
+from roost.client.sync import LoopThread, SyncClient, SyncSubscription
 from roost.language import LanguageError
 from roost.runtime.server import BrokerServer
 from tests.client.support import DEADLINE_S, config, in_loop, serving, url_of
@@ -229,21 +230,32 @@ def test_waiting_for_itself_is_refused() -> None:
     assert seen == ["on_state can't wait for the client that calls it"]
 
 
-def test_a_broker_that_is_gone() -> None:
-    async def serve() -> str:
+def without_its_broker(**options: Any) -> SyncClient:
+    """A client whose broker has gone."""
+    clients: list[SyncClient] = []
+
+    async def serve() -> None:
         async with serving(config()) as broker:
-            await asyncio.to_thread(client_of, url_of(broker))
-        return url_of(broker)
-
-    clients = []
-
-    def client_of(url: str) -> None:
-        clients.append(connect_sync(url, timeout_s=0.2).open())
+            client = connect_sync(url_of(broker), timeout_s=0.2, **options)
+            clients.append(await asyncio.to_thread(client.open))
 
     asyncio.run(serve())
-    client = clients[0]
+    return clients[0]
+
+
+def test_a_broker_that_is_gone() -> None:
+    client = without_its_broker()
     client.publish({"n": 1})
     with pytest.raises(NotInTime, match=r"events are not acknowledged after 0.2 s"):
+        client.close()
+
+
+def test_what_waits_for_room_is_not_acknowledged_either() -> None:
+    client = without_its_broker(pending_max=10)
+    for n in range(15):
+        client.publish({"n": n})
+    assert client.unacknowledged == 15
+    with pytest.raises(NotInTime):
         client.close()
 
 

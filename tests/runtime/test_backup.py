@@ -303,6 +303,10 @@ def test_what_is_no_backup(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="not a database"):
         restore(tmp_path / "text", target)
     back_up(path, tmp_path / "backup")
+    # Nor is what was made of one.
+    restored = restore(tmp_path / "backup", tmp_path / "restored" / "roost.db").store
+    with pytest.raises(UserError, match="a store, and not a backup of one"):
+        restore(Path(restored), target)
     whole = (tmp_path / "backup").read_bytes()
     for offset in range(0, len(whole), 1_003):
         (tmp_path / "backup").write_bytes(whole[:offset])

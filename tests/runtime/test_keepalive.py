@@ -7,11 +7,12 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 
-from roost.broker.messages import ASKS_BACK, Settle, Settled
+from roost.broker.messages import ASKS_BACK, Attached, Ping, Settle, Settled
 from roost.client import connect
 from roost.client import connection as client_connection
 from roost.runtime import connection as runtime_connection
@@ -20,6 +21,7 @@ from roost.runtime.keepalive import DEAD_AFTER, Keepalive, Verdict
 from roost.runtime.plain_peer import PlainPeer
 from roost.runtime.server import SWEEP_S, BrokerServer
 from roost.runtime.tables import LimitsTable
+from roost.wire import PREFACE, encode
 from tests.client.support import config, in_loop, serving, until, url_of
 from tests.runtime.wires import HOST, Wire, wire_to
 
@@ -87,6 +89,51 @@ def test_off() -> None:
 
 
 # --- sessions -------------------------------------------------------------------------------------
+
+
+class Hasty(asyncio.SelectorEventLoop):
+    """An event loop that waits for nothing: its clock is put on instead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed_s = 0.0
+        select = self._selector.select  # type: ignore[attr-defined]
+
+        def skip(timeout_s: float | None = None) -> Any:
+            self._passed_s += timeout_s or 0.0
+            return select(0)
+
+        self._selector.select = skip  # type: ignore[attr-defined]
+
+    def time(self) -> float:
+        return self._passed_s
+
+
+@pytest.mark.parametrize("asks_every_s", [0.1, 0.4, 3.0])
+def test_a_client_notices_in_time_that_one_is_gone_that_has_asked_often(
+    asks_every_s: float,
+) -> None:
+    async def noticed_after_s() -> float:
+        loop = asyncio.get_running_loop()
+        gone = loop.create_future()
+        line, transport = mock.Mock(loop=loop), mock.Mock()
+        line.intake.is_short = False
+        transport.is_closing.return_value = False
+        transport.get_extra_info.return_value = None
+        transport.abort.side_effect = lambda: gone.set_result(loop.time())
+        connection = client_connection.Connection(line, None, "B0")
+        connection.connection_made(transport)
+        connection.data_received(PREFACE + encode(Attached("s1", False, 0, 0)))
+        for _ in range(50):
+            connection.data_received(encode(Ping(0)))
+            await asyncio.sleep(asks_every_s)
+        heard_at = loop.time() - asks_every_s
+        at: float = await gone
+        connection.connection_lost(None)
+        return at - heard_at
+
+    with asyncio.Runner(loop_factory=Hasty) as runner:
+        assert runner.run(noticed_after_s()) < 10.0
 
 
 @pytest.mark.parametrize("ways", [("up", "down"), ("up",), ("down",)], ids="-".join)

@@ -371,6 +371,16 @@ def test_a_store_that_was_not_loaded_can_be_closed(tmp_path: Path) -> None:
         Store.open(tmp_path / "store", on_safe=lambda _: None).close()
 
 
+def test_a_store_to_which_nothing_was_written_is_left_as_it_was(tmp_path: Path) -> None:
+    with Bench(tmp_path / "store") as bench:
+        bench.write({("a",): 1})
+    before = bench.path.read_bytes()
+    with Bench(bench.path) as again:
+        assert again.loaded == {("a",): 1}
+    assert again.store.counters.folds == 0
+    assert bench.path.read_bytes() == before
+
+
 def test_a_store_keeps_its_id(tmp_path: Path) -> None:
     ids = []
     for name in ("one", "one", "two"):
@@ -378,6 +388,15 @@ def test_a_store_keeps_its_id(tmp_path: Path) -> None:
             ids.append(bench.store.store_id)
     assert ids[0] == ids[1] != ids[2]
     assert len(ids[0]) == 32
+
+
+def test_what_comes_while_it_has_nothing_to_do_does_not_wait(tmp_path: Path) -> None:
+    with Bench(tmp_path / "store", look_s=10 * PATIENCE_S) as bench:
+        for number in range(50):
+            bench.write({("a",): number})
+            bench.wait_safe()
+            bench.read(("a",))
+            bench.check_reads()
 
 
 def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:

@@ -89,6 +89,22 @@ def test_size_of_a_delivery(
     assert delivery_head(frame, len(body)) + body == encoded
 
 
+# What stands in front of the publication: ids, numbers and hops around the lengths of their spellings.
+@pytest.mark.parametrize("hops", [0, 127, 128, 255, 256])
+@pytest.mark.parametrize("sequence", [0, 2**32 - 1, 2**32])
+@pytest.mark.parametrize(
+    "ids", [("",), ("s",), ("s" * 31,), ("s" * 32,), ("é" * 16,), ("s", "t"), ("s",) * 16]
+)
+def test_heads_of_deliveries(ids: tuple[str, ...], sequence: int, hops: int) -> None:
+    publication = quote()
+    frame = Frame(DATA, sequence, Delivery(publication, ids), hops)
+    encoded = encode(frame)
+    assert delivery_sizes(publication, [(1, frame)]) == [size_of(frame)] == [len(encoded)]
+    body = publication_bytes(publication)
+    assert delivery_head(frame, len(body)) + body == encoded
+    assert decode(encoded[4:]) == frame
+
+
 def test_the_size_of_a_frame_does_not_depend_on_its_number() -> None:
     assert len({size_of(Frame(DATA, sequence, quote())) for sequence in (0, 200, 2**32 - 1)}) == 1
 

@@ -185,6 +185,9 @@ def test_a_filter_of_parentheses() -> None:
         (b"\x93\x01\x03\x04\x05", "Ack, byte 4: trailing characters; expected one", "", 4),
         (b"\x93\x01\xc1\x04", r"Ack, byte 2: invalid opcode '\xc1'; expected one", "", 2),
         (b"\x01", "parcel: expected `array`, got `int`", "parcel", None),
+        (b"\x90", "parcel: expected `array` of at least length 1, got 0", "parcel", None),
+        # Nobody writes so few items in this way, so it is not looked into for a name.
+        (b"\xdc\x00\x03\x01\xc0\x04", "parcel.item 1: expected `int`", "parcel.item 1", None),
         (
             b"\x91\x63",
             "parcel.tag: invalid value 99; expected one of 1, 2,",

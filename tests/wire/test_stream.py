@@ -111,6 +111,18 @@ def test_a_length_above_the_limit_is_refused_before_the_frame_has_come() -> None
         opened().feed(b"\xff\xff\xff\xff")
 
 
+@pytest.mark.parametrize("size", [1, 5, 1_000])
+def test_a_frame_may_be_as_long_as_the_limit(size: int) -> None:
+    encoded = encode(Ack(1, 2))
+    received: list[Parcel] = []
+    decoder = opened(Limits(frame_bytes_max=len(encoded) - 4))
+    feed_all(decoder, pieces(encoded, list(range(0, len(encoded), size))), received)
+    assert received == [Ack(1, 2)]
+    decoder = opened(Limits(frame_bytes_max=len(encoded) - 5))
+    with pytest.raises(WireError, match="at most"):
+        feed_all(decoder, pieces(encoded, list(range(0, len(encoded), size))), received)
+
+
 def test_a_declared_length_takes_no_memory() -> None:
     decoders = [opened() for _ in range(100)]
     tracemalloc.start()
@@ -140,6 +152,17 @@ def test_an_error_says_where_in_the_stream() -> None:
     with pytest.raises(WireError, match=r"byte 16 of the stream: Ack, byte 2: .*opcode") as caught:
         opened().feed(good + b"\x00\x00\x00\x03\x93\x01\xc1")
     assert caught.value.offset == 16 + 4 + 2
+
+
+def test_an_error_says_where_in_the_stream_also_behind_frames_that_somebody_else_has_read() -> None:
+    decoder, good = opened(), encode(Ack(1, 2))
+    decoder.feed(good + good[:5])
+    taken = decoder.take_back() + good[5:] + good
+    assert taken == 2 * good
+    decoder.skip(len(taken))
+    with pytest.raises(WireError, match=f"byte {8 + 3 * len(good)} of the stream: Ack") as caught:
+        decoder.feed(b"\x00\x00\x00\x03\x93\x01\xc1")
+    assert caught.value.offset == 8 + 3 * len(good) + 4 + 2
 
 
 def test_after_an_error_there_is_nothing_more() -> None:
