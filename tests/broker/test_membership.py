@@ -153,3 +153,34 @@ def test_two_brokers_of_one_name() -> None:
     )
     assert hello.broker == "B1"
     assert "two brokers called B1" in objection
+
+
+def test_who_has_taken_another_way_has_to_wait_until_all_of_that_has_come() -> None:
+    """Events of B3's side are under way to B1 by B2 when B3 becomes B1's neighbour: first they, then it."""
+    federation = Federation(("B1", "B2"), ("B2", "B3"), members=True)
+    for name, broker in (("P", "B3"), ("Q", "B1")):
+        federation.client(name, broker)
+        federation.advertise(name, "a > 0")
+    for name, broker in (("S", "B1"), ("T", "B3")):
+        federation.client(name, broker)
+        federation.subscribe(name, "a > 0")
+    federation.settle()
+    federation.hold_data.add(("B2", "B1"))
+    first = federation.publish("P", a=1)
+    federation.settle()
+    federation.part("B2", "B3")
+    federation.join("B1", "B3")
+    federation.settle()
+    link = federation.brokers["B1"].links["B3"]
+    assert not link.greeted
+    federation.advertise("Q", "b > 0")
+    federation.publish("Q", b=2)
+    federation.settle()
+    assert not link.channel.data.waiting  # nothing is kept for one that has never been here
+    federation.hold_data.clear()
+    federation.advance(60.0)
+    assert link.greeted
+    second, third = federation.publish("P", a=3), federation.publish("Q", a=4)
+    federation.settle()
+    assert [id_ for id_ in federation.got("S") if id_[0] == "P"] == [first, second]
+    assert [id_ for id_ in federation.got("T") if id_[0] == "Q"] == [third]

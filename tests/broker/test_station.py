@@ -253,6 +253,24 @@ def test_who_is_not_back_after_a_restart_is_not_waited_for_without_end() -> None
     assert not room.station.clientele.subscriptions
 
 
+def test_one_that_taps_hears_of_hops() -> None:
+    """It wants no `Visit` made for it."""
+    room = Room(Mesh)
+    taps: list[tuple[str, int, list[tuple[str, ...]]]] = []
+
+    def tap(
+        source: Any, publication: Publication, hops: int, _: Any, local: Any, __: float
+    ) -> None:
+        taps.append((publication.id, hops, [session.matched for session in local]))
+        assert source.client == "C"
+
+    room.witness.tap = tap
+    room.handle(ev.ModuleSwitched("witness", ModuleState.OBSERVING.value))
+    room.client("C")(wants("C/1"), event("C", 1))
+    assert taps == [("C:1", 0, [("C/1",)])]
+    assert not room.witness.visits
+
+
 def test_modules_of_the_driver_hear_what_is_routed() -> None:
     room = Room(Mesh)
     say = room.client("C")

@@ -24,7 +24,7 @@ CACHE = ROOT / ".cache" / "mutate"
 # random scenarios are run for survivors (see `judging`).
 TESTS = (
     *("broker", "wire", "client", "relocation", "scenarios", "runtime", "simulation"),
-    *("chunks", "testing"),
+    *("chunks", "entry", "testing"),
 )
 LEFT_OUT = {"tests/simulation/test_planted_bugs.py"}
 
@@ -50,10 +50,10 @@ class Reach:
         return set().union(*(lines.get(line, ()) for line in range(first, last + 1)))
 
     def tests_of_file(self, file: str) -> set[str]:
-        """Those that execute any line of it; of one that only declares, those of its package."""
+        """Those that execute any line of it, and those of its package, which may read what it declares."""
         found = set().union(*self._lines.get(file, {}).values())
         folder = f"tests/{file.split('/')[2]}/"
-        return found or {test for test in self.took if test.startswith(folder)}
+        return found | {test for test in self.took if test.startswith(folder)}
 
     def add(self, part: dict[str, Any]) -> None:
         """Take in what a process has recorded."""
