@@ -4,7 +4,8 @@ Tables follow later than events, and events must not wait for them. So what the 
 holds until the new one is known everywhere, and here is what that means in each of the three brokers:
 
     mover    what is for either link takes the one that is in use: the old one, then the new one
-    middle   what is for the mover takes the link to the anchor, once that passes everything on
+    middle   what is for the mover takes the link to the anchor, once that passes everything on. If the mover
+             has lost its memory it knows the old link only: what comes from there goes to the anchor
     anchor   *repeats*: what is for the middle or comes from it goes to the mover as well, and the other way
              round, whoever wants it. So the middle and the mover are as good as neighbours
 """
@@ -38,12 +39,18 @@ class MoverDetour:
 
 
 class MiddleDetour:
-    """Of the broker that loses the link."""
+    """Of the broker that loses the link.
 
-    def __init__(self, mover: Link, anchor: Link) -> None:
+    `forgotten`: by the mover. What the anchor wants of it, it may have withdrawn here by now.
+    """
+
+    def __init__(self, mover: Link, anchor: Link, *, forgotten: bool) -> None:
         self._mover, self._anchor = mover, anchor
+        self._forgotten = forgotten
 
     def links(self, source: Hop, links: list[Link]) -> list[Link]:
+        if source is self._mover and self._forgotten:
+            return [*(link for link in links if link is not self._anchor), self._anchor]
         if self._mover not in links:
             return links
         others = [link for link in links if link is not self._mover and link is not self._anchor]

@@ -26,6 +26,8 @@ EARLY = ("asking", "opening", "open")
 LATER = ("switched", "retired", "closing", "done")
 # The anchor has lost its memory, and it is not known yet what of the new link is left.
 DOUBT = "doubt"
+# The mover has.
+FORGOTTEN = "forgotten"
 
 
 class Middle(Party):
@@ -63,7 +65,8 @@ class Middle(Party):
             mover, anchor = self.link("mover"), self.link("anchor")
             mover.standby = True
             mover.closing = self.plan.stage != "retired"
-            self.ground.exchange.detour = MiddleDetour(mover, anchor)
+            forgotten = FORGOTTEN in self.plan.heard
+            self.ground.exchange.detour = MiddleDetour(mover, anchor, forgotten=forgotten)
             if mover.closing:
                 self.ground.router.barred.add((mover, anchor))
 
@@ -187,6 +190,8 @@ class Middle(Party):
                 self.over("the anchor has lost its memory")
                 self.end()
         elif link is not anchor:
+            if not early:
+                self.enter(self.plan.stage, FORGOTTEN)
             self.say("mover", "well")
         elif not early:
             self.say("anchor", "well")
