@@ -226,7 +226,7 @@ def test_a_mover_that_has_lost_its_memory_is_adopted(monkeypatch: pytest.MonkeyP
 
 
 def test_what_a_mover_that_has_lost_its_memory_sends_the_old_way_gets_to_the_anchor() -> None:
-    """Who wants it there has said so over the new link, of which the mover knows nothing (a rare coincidence)."""
+    """Who wants it there has said so over the new link, of which the mover knows nothing (a coincidence)."""
     _, _, checks = fuzz(4093, REWIRINGS)
     assert checks.clean, checks.violations
     assert checks.rested
