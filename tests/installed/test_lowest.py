@@ -1,7 +1,9 @@
 """The lowest versions that pyproject.toml allows are ones that work: `script/test -m long tests/installed`.
 
 An environment gets the wheel with everything, each of its direct dependencies as old as it may be (what these
-need in turn is pip's choice), and runs tests of every part with it.
+need in turn is pip's choice), and runs tests of every part with it. That takes minutes, so it is done once for
+each change of the ranges: `requirements/lowest.txt` has the versions that it was last done with, and is
+compared each time.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import pytest
 
 from tests.installed.kit import CONSTRAINTS, ROOT, Environment, built, unpacked
 
+# With these it was done.
+TRIED = ROOT / "requirements" / "lowest.txt"
 # What the tests themselves are run with; it is no part of what is installed.
 TOOLS = ("hypothesis", "pytest", "pytest-xdist")
 # Every part, and of each what says most in a minute.
@@ -50,16 +54,25 @@ def lowest(requirements: list[str]) -> dict[str, str]:
     return found
 
 
-def write_constraints(path: Path) -> None:
-    """All that Roost asks for as old as it may be, and the tools as they always are."""
+def as_old_as_may_be() -> str:
+    """All that Roost asks for, a line each."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
     old = lowest([*project["dependencies"], *extras["broker"], *extras["pipeline"]])
     assert len(old) > 15
-    lines = [f"{name}=={version}" for name, version in old.items()]
+    return "".join(f"{name}=={version}\n" for name, version in sorted(old.items()))
+
+
+def write_constraints(path: Path) -> None:
+    """These, and the tools as they always are."""
     exact = CONSTRAINTS.read_text("utf-8").splitlines()
-    lines += [line for line in exact if line.partition("==")[0] in TOOLS]
-    path.write_text("\n".join(lines))
+    tools = "\n".join(line for line in exact if line.partition("==")[0] in TOOLS)
+    path.write_text(as_old_as_may_be() + tools)
+
+
+def test_the_lowest_versions_have_been_tried() -> None:
+    again = "script/test -m long tests/installed, which writes it"
+    assert as_old_as_may_be() == TRIED.read_text("utf-8"), again
 
 
 @pytest.mark.long
@@ -79,6 +92,7 @@ def test_everything_works_with_the_lowest_versions(tmp_path: Path) -> None:
     )
     print(ran.stdout)
     assert ran.returncode == 0, ran.stdout
+    TRIED.write_text(as_old_as_may_be())
 
 
 @pytest.mark.long
