@@ -1,8 +1,8 @@
 """The lowest versions that pyproject.toml allows are ones that work: `script/test -m long tests/installed`.
 
 An environment gets the wheel with everything, each of its direct dependencies as old as it may be (what these
-need in turn is pip's choice), and runs tests of every part with it. That takes minutes, so it is done once for
-each change of the ranges: `requirements/lowest.txt` has the versions that it was last done with, and is
+need in turn is pip's choice), and runs tests of every part with it. That takes minutes, so it is done once
+for each change of the ranges: `requirements/lowest.txt` has the versions that it was last done with, and is
 compared each time.
 """
 
