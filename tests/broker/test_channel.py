@@ -358,3 +358,15 @@ def test_part_of_a_run_is_in_memory_and_the_rest_comes_back() -> None:
     lane.refill(keys, [end.store[key] for key in keys], 1)
     assert list(lane.outbox) == frames[1:3]
     assert lane.spilled == 1
+
+
+def test_a_part_of_what_waits_begins_and_ends_within_runs() -> None:
+    lane = End().channel.data
+    frames = [Frame(DATA, number, message(number), 0) for number in range(1, 8)]
+    for first, last in ((1, 3), (5, 7)):
+        data = b"".join(encode(frame) for frame in frames[first - 1 : last])
+        lane.push_run(Run(first, last, data, AS_SENT))
+        if first == 1:
+            lane.push(message(4), 0)
+    found = [each.frames() if isinstance(each, Run) else [each] for each in lane.behind(1, 5)]
+    assert [frame for part in found for frame in part] == frames[1:6]
