@@ -12,6 +12,10 @@ links: neighbours tell each other, at a greeting all of them, and from then on w
 Who is away is still there: a link that is lost is expected back. Only one that is taken out takes those
 behind it along.
 
+**While a link moves** (`rewiring`) three brokers are a circle, by intent: one of its links is on standby, and
+closes none. Nobody is told who is behind such a link; when it is over, all three tell their neighbours all
+of it anew.
+
 **Trails.** That somebody is gone is known ahead of the last of their events, which may wait in a queue. If
 a new link led to them at once, these would go round by it, ahead of earlier ones that their own side has not
 had yet, and those would be taken for duplicates. So behind all data follows a note, the *trail* of that news,
