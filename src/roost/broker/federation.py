@@ -73,7 +73,7 @@ class Federation:
         self._router.untell(link)
         self._absence.gone(link)
         self._membership.gone(link)
-        self._rewirings().removed(link)
+        self._rewirings().removed(link, cause)
         self._modules.neighbours_changed(self._work.now)
 
     def greeted(self, link: Link) -> None:

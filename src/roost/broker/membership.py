@@ -158,7 +158,7 @@ class Membership:
         if source.standby or not (added or gone):
             return
         for link in self._links.values():
-            there = link.greeted and link.version >= ASKS_BACK
+            there = link.greeted and link.version >= ASKS_BACK and not link.standby
             if there and self._passes(source, link):
                 trail = self._trails.owe(link, waits) if gone else ""
                 self._tell(link, Members(False, added, gone, trail))

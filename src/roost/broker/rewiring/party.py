@@ -154,7 +154,6 @@ class Party:
         ground.exchange.detour = None
         ground.router.barred.clear()
         for link in ground.links.values():
-            link.follows = None
             if link.standby and not link.closing:
                 link.standby = link.withheld = False
                 ground.absence.in_use(link)

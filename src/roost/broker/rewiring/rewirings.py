@@ -211,8 +211,13 @@ class Rewirings:
         brokers = (link.name, self._identity.name, "")
         return Rewire("", "ended", brokers, "it has moved", behind=True)
 
-    def removed(self, link: Link) -> None:
+    def removed(self, link: Link, cause: str) -> None:
         """A link is no more."""
+        for other in self._links.values():
+            if other.follows is link:
+                # What was withdrawn there meanwhile was not withdrawn here.
+                other.follows = None
+                self._ground.router.reconcile(other, cause)
         party = self._part_in(link)
         if party is not None:
             party.removed(link)
