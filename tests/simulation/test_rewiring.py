@@ -209,6 +209,20 @@ def test_clients_that_come_meanwhile(at: float) -> None:
     assert links_of(world) == MOVED
 
 
+@pytest.mark.parametrize("at", MOMENTS_S)
+@pytest.mark.parametrize("broker", [MIDDLE, ANCHOR, "B3"])
+def test_a_publisher_that_leaves_meanwhile(broker: str, at: float) -> None:
+    """A subscription of the mover's side that only it concerned is not left with the anchor."""
+    said = (
+        f"0.5 publisher add Q - 0 {broker} class = 'q'",
+        f"0.6 subscriber add N {MOVER} class = 'q'",
+        f"{at} publisher remove Q",
+    )
+    world, checks = ran(workload(MOVE, *said))
+    assert checks.clean, checks.violations
+    assert links_of(world) == MOVED
+
+
 def test_a_mover_that_has_lost_its_memory_is_adopted(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the anchor, which waits for it, hears from the middle that it may go on (a rare coincidence)."""
     ended: list[str] = []
@@ -228,6 +242,13 @@ def test_a_mover_that_has_lost_its_memory_is_adopted(monkeypatch: pytest.MonkeyP
 def test_what_a_mover_that_has_lost_its_memory_sends_the_old_way_gets_to_the_anchor() -> None:
     """Who wants it there has said so over the new link, of which the mover knows nothing (a coincidence)."""
     _, _, checks = fuzz(4093, REWIRINGS)
+    assert checks.clean, checks.violations
+    assert checks.rested
+
+
+def test_who_is_left_by_a_mover_hears_that_ahead_of_who_is_behind_it() -> None:
+    """The middle, which has lost its memory, would close the link, and never be told (a coincidence)."""
+    _, _, checks = fuzz(204, REWIRINGS)
     assert checks.clean, checks.violations
     assert checks.rested
 

@@ -13,8 +13,8 @@ Who is away is still there: a link that is lost is expected back. Only one that 
 behind it along.
 
 **While a link moves** (`rewiring`) three brokers are a circle, by intent: one of its links is on standby, and
-closes none. Nobody is told who is behind such a link; when it is over, all three tell their neighbours all
-of it anew.
+closes none. Nobody is told who is behind such a link, and nothing is told over it; when it is over, all
+three tell their neighbours all of it anew.
 
 **Trails.** That somebody is gone is known ahead of the last of their events, which may wait in a queue. If
 a new link led to them at once, these would go round by it, ahead of earlier ones that their own side has not

@@ -28,7 +28,7 @@ switched, the anchor tells the mover what it knows; the middle withdraws from th
 mover, so that the anchor has it from the mover only; the anchor tells the middle that. What a broker has from
 two sides it keeps when one of them withdraws it (`router`), so nothing is ever gone. Then the middle and the
 mover forget what they have from each other. What was presumed to be wanted over the old link is over the new
-one.
+one. When the old link is gone, the mover withdraws from the anchor what only concerned who left meanwhile.
 
 **Markers and inquiries** of others are held while it goes on: see `draining` and `absence`. A client's
 migration passes only when no link is being moved, and the other way round.
