@@ -54,7 +54,7 @@ class Mutant(NamedTuple):
     old: str
     text: str
     where: str  # the line of the source, without blanks around
-    at: int  # which of the changes of this kind in this line it is
+    at: int  # which of the changes of this kind it is, in all lines of the file that read like this one
     on_import: bool  # it stands in no function
 
     @property
