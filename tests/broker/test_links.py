@@ -409,6 +409,19 @@ def test_removing_who_is_no_neighbour_is_no_matter() -> None:
     assert broker().handle(ev.LinkRemoved("B2", "a test"), 0.0) == []
 
 
+def test_an_advertisement_that_a_neighbour_says_anew_takes_the_place_of_what_it_was() -> None:
+    """The same id, and other events: subscriptions to these go there."""
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=True), 0.0)
+    machine.handle(ev.LinkOpened("B2", 8), 0.0)
+    machine.handle(ev.Received(8, (hello("B2", known="B1~1"),)), 0.0)
+    for number, text in enumerate(("a > 0", "b > 0"), 1):
+        said = Advertise("P/1", parse_advertisement(text), "a test", number)
+        machine.handle(ev.Received(8, (Frame(CONTROL, number, said),)), 0.0)
+    (entry,) = machine.router.advertisements.values()
+    assert (entry.hop.name, entry.interest) == ("B2", parse_advertisement("b > 0"))
+
+
 # --- announcements are numbered ---------------------------------------------------------------------
 
 
