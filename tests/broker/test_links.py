@@ -392,6 +392,17 @@ def test_removal_leaves_nothing(durable: bool) -> None:
         assert not [key for key in federation.stores[name] if neighbour in key]
 
 
+def test_who_is_no_neighbour_any_more_is_not_dialled_again() -> None:
+    federation = publisher_and_subscriber()
+    federation.severed.add(frozenset(("B2", "B3")))
+    federation.cut("B2", "B3")
+    federation.settle()
+    assert ("B2", "dial:B3") in federation.timers
+    federation.part("B2", "B3")
+    federation.settle()
+    assert ("B2", "dial:B3") not in federation.timers
+
+
 def test_a_new_link_brings_the_tables_together() -> None:
     federation = publisher_and_subscriber()
     federation.part("B2", "B3")
