@@ -154,6 +154,20 @@ def test_a_link_that_comes_back_in_time_is_waited_for() -> None:
     assert settled.reason == ""
 
 
+def test_a_neighbour_that_takes_connections_and_says_nothing_is_waited_for_no_longer() -> None:
+    """A process that is stopped is like that: the kernel answers for it."""
+    federation = Federation(("B1", "B2"))
+    federation.cut("B1", "B2")
+    federation.brokers["B2"].handle = lambda *_: []  # type: ignore[method-assign]
+    federation.client("sub", "B1")
+    federation.subscribe("sub", "a > 0")
+    assert not ready(federation, "sub")
+    federation.advance(federation.brokers["B1"].config.absence_grace_s)
+    assert federation.brokers["B1"].links["B2"].connection is not None
+    (settled,) = federation.heard("sub", "settled")
+    assert settled.reason == "B2"
+
+
 # --- who wants everything ------------------------------------------------------------------------------
 
 

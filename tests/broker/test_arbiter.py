@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -136,9 +137,10 @@ class Mover(Module):
 class Two(Federation):
     """B1 - B2 - B3, two modules in each; a client at B1."""
 
-    def __init__(self) -> None:
+    def __init__(self, **config: Any) -> None:
         self.movers: dict[str, list[Mover]] = {}
-        super().__init__(("B1", "B2"), ("B2", "B3"), modules=self._two, leases=Leases(rest_s=30.0))
+        leases = Leases(rest_s=30.0)
+        super().__init__(("B1", "B2"), ("B2", "B3"), modules=self._two, leases=leases, **config)
         self.client("sub", "B1")
         self.subscribe("sub", "a > 0")
         self.settle()
@@ -220,3 +222,18 @@ def test_a_move_that_the_client_gives_up_is_recorded_and_may_be_made_again() -> 
     federation.have("B1", 1, lambda mover: mover.move("sub", "B3"))
     federation.settle()
     assert federation.clients["sub"].address == "B3"
+
+
+def test_a_move_whose_end_nobody_hears_of_is_abandoned_and_may_be_made_again() -> None:
+    """The client has lost its connection, and says neither that it went nor that it did not."""
+    federation = Two(linger_s=1e6)
+    federation.cut("B1", "sub", unnoticed_by="sub")
+    federation.have("B1", 0, lambda mover: mover.move("sub", "B3"))
+    federation.advance(Leases().lease_s)
+    assert federation.kinds() == [("one", "move")]
+    federation.have("B1", 1, lambda mover: mover.move("sub", "B2"))
+    assert federation.kinds() == [("one", "move"), ("one", "abandoned"), ("two", "refused")]
+    assert "rests" in federation.decisions[-1].evidence["why"]
+    federation.advance(30.0)
+    federation.have("B1", 1, lambda mover: mover.move("sub", "B2"))
+    assert federation.kinds()[-1] == ("two", "move")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roost.broker import commands as do
 from roost.broker import events as ev
 from roost.broker import flow
 from tests.broker.kit import Federation
@@ -145,3 +146,15 @@ def test_whatever_happens_all_arrives_once_and_in_order(
                 federation.handle(broker, ev.Relieved(connection.id))
         federation.advance(40.0)
         assert federation.got("sub") == ids
+
+
+def test_who_was_stopped_by_the_machine_goes_on_when_it_has_room() -> None:
+    federation = crowd()
+    broker = federation.brokers["B1"]
+    connection = connection_of(federation, "B1", "pub")
+    broker.node.work.begin(federation.now)
+    broker.node.pausing.stop(connection)
+    assert broker.node.work.commands == [do.PauseReading(connection)]
+    broker.node.work.begin(federation.now)
+    broker.node.pausing.go_on()
+    assert broker.node.work.commands == [do.ResumeReading(connection)]

@@ -392,6 +392,17 @@ def test_removal_leaves_nothing(durable: bool) -> None:
         assert not [key for key in federation.stores[name] if neighbour in key]
 
 
+def test_who_is_no_neighbour_any_more_is_not_dialled_again() -> None:
+    federation = publisher_and_subscriber()
+    federation.severed.add(frozenset(("B2", "B3")))
+    federation.cut("B2", "B3")
+    federation.settle()
+    assert ("B2", "dial:B3") in federation.timers
+    federation.part("B2", "B3")
+    federation.settle()
+    assert ("B2", "dial:B3") not in federation.timers
+
+
 def test_a_new_link_brings_the_tables_together() -> None:
     federation = publisher_and_subscriber()
     federation.part("B2", "B3")
@@ -407,6 +418,19 @@ def test_a_new_link_brings_the_tables_together() -> None:
 
 def test_removing_who_is_no_neighbour_is_no_matter() -> None:
     assert broker().handle(ev.LinkRemoved("B2", "a test"), 0.0) == []
+
+
+def test_an_advertisement_that_a_neighbour_says_anew_takes_the_place_of_what_it_was() -> None:
+    """The same id, and other events: subscriptions to these go there."""
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=True), 0.0)
+    machine.handle(ev.LinkOpened("B2", 8), 0.0)
+    machine.handle(ev.Received(8, (hello("B2", known="B1~1"),)), 0.0)
+    for number, text in enumerate(("a > 0", "b > 0"), 1):
+        said = Advertise("P/1", parse_advertisement(text), "a test", number)
+        machine.handle(ev.Received(8, (Frame(CONTROL, number, said),)), 0.0)
+    (entry,) = machine.router.advertisements.values()
+    assert (entry.hop.name, entry.interest) == ("B2", parse_advertisement("b > 0"))
 
 
 # --- announcements are numbered ---------------------------------------------------------------------

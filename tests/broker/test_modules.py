@@ -128,6 +128,24 @@ def test_modules_hear_of_what_passes_through_their_broker() -> None:
     assert {client: list(ids) for client, ids in third.matches.items()} == {"sub": ["sub/1"]}
 
 
+def test_all_who_record_what_passes_hear_of_it() -> None:
+    heard: list[str] = []
+
+    class Tapping(Module):
+        def __init__(self, name: str) -> None:
+            self.name = name
+            self.tap = lambda *_: heard.append(name)
+
+    federation = Federation(("B1", "B2"), modules=lambda _: [Tapping("one"), Tapping("two")])
+    federation.client("pub", "B1")
+    federation.advertise("pub", "a > 0")
+    federation.settle()
+    heard.clear()
+    federation.publish("pub", a=1)
+    federation.settle()
+    assert heard == ["one", "two"]
+
+
 def test_modules_talk_through_their_brokers() -> None:
     """In reserved classes, like any publisher and subscriber. That is not among what they count."""
     federation = Counted()

@@ -441,3 +441,15 @@ async def test_unread_events_hold_up_no_other_subscription() -> None:
         assert numbers(await take(quick, 2_000)) == list(range(2_000))
         assert slow.waiting <= 10
         assert numbers(await take(slow, 2_000)) == list(range(2_000))
+
+
+def test_of_too_many_sessions_the_one_that_was_closed_first_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(acknowledged, "SESSIONS_MAX", 2)
+    remembered = Remembered()
+    beyond = {"P": {3: None}}
+    for name in ("first", "second", "third"):
+        remembered.keep(("B1", name), beyond)  # type: ignore[arg-type]
+    assert not remembered.take(("B1", "first"))
+    assert remembered.take(("B1", "second")) == remembered.take(("B1", "third")) == beyond

@@ -406,6 +406,20 @@ def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
         assert bench.file.sqlite("PRAGMA synchronous") == (2,)  # FULL
 
 
+def test_a_new_store_is_in_its_folder_after_a_loss_of_power(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+
+    def fsync(handle: int) -> None:
+        synced.append(os.fstat(handle).st_ino)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with Bench(tmp_path / "store"):
+        pass
+    assert tmp_path.stat().st_ino in synced
+
+
 def test_only_its_owner_reads_it(tmp_path: Path) -> None:
     with Bench(tmp_path / "store") as bench:
         bench.write({("a",): 1})

@@ -366,3 +366,10 @@ def test_every_limit_has_a_test() -> None:
     (mark,) = test_limits.pytestmark  # type: ignore[attr-defined]
     tested = {case[0] for case in mark.args[1]} | {"frame_bytes_max"}
     assert tested == set(Limits.__struct_fields__)
+
+
+def test_no_frame_may_be_longer_than_its_length_can_say() -> None:
+    most = (1 << 32) - 1
+    assert convert({"frame_bytes_max": most}, Limits).frame_bytes_max == most
+    with pytest.raises(ValidationError, match="frame_bytes_max"):
+        convert({"frame_bytes_max": most + 1}, Limits)

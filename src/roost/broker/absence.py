@@ -133,9 +133,9 @@ class Absence:
         self._wait_no_more(link)
 
     def timer(self, name: str) -> None:
-        """It has been away for the time of grace."""
+        """It has been away for the time of grace. One that is dialled, and says nothing, is away as well."""
         link = self._links.get(name)
-        if link is not None and link.away and link.connection is None:
+        if link is not None and link.away and not link.greeted:
             link.excused = True
             self._excused(link)
 
