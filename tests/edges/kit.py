@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import resource
 import signal
@@ -231,6 +232,22 @@ class Stage:
             [*command, "--file", file], capture_output=True, text=True, check=True
         )
         self.tokens[name] = done.stdout.strip()
+
+    async def run(
+        self, *words: str, within_s: float = WITHIN_S, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        """`python WORDS`, in the folder of the stage; `TimeoutExpired`, if it takes longer."""
+        return await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, *words],
+            cwd=self.folder,
+            env={**os.environ, **variables},
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            check=False,
+            timeout=within_s,
+        )
 
     def connect(self, at: Listens, user: str = "", **options: Any) -> Client:
         if user:

@@ -12,7 +12,7 @@ import traceback
 from pathlib import Path
 
 import roost
-from tests.edges import acknowledged, healing, limits, names, strangers, telling
+from tests.edges import acknowledged, calls, healing, limits, names, strangers, telling
 from tests.edges.kit import CASES, BrokenPromise, Case, Stage
 
 __all__ = ["CASES", "STORIES", "play"]
@@ -24,6 +24,7 @@ STORIES = (
     healing,
     limits,
     telling,
+    calls,
 )  # whose cases are in CASES by now
 CASE_S = 240.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,7 @@ def test_files_of_others(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=FILE):
         Records(tmp_path)
     (tmp_path / FILE).unlink()
-    with sqlite3.connect(tmp_path / FILE) as base:
+    with closing(sqlite3.connect(tmp_path / FILE)) as base, base:
         base.execute("PRAGMA user_version = 9")
     with pytest.raises(UserError, match="format 9; expected 1"):
         Records(tmp_path)

@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import threading
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -321,7 +321,7 @@ def test_what_is_no_backup(tmp_path: Path) -> None:
 
 def test_a_backup_that_was_changed(tmp_path: Path) -> None:
     back_up(store_at(tmp_path / "data"), tmp_path / "backup")
-    with sqlite3.connect(tmp_path / "backup") as database:
+    with closing(sqlite3.connect(tmp_path / "backup")) as database, database:
         database.execute("UPDATE meta SET value = 7 WHERE name = 'backup_at'")
     database.close()
     with pytest.raises(StoreError, match="backup_at of the table meta is wrong"):

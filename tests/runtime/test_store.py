@@ -12,6 +12,7 @@ import sys
 import tempfile
 import textwrap
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +158,7 @@ def test_a_message_that_has_arrived_by_the_fold_never_touches_kv(tmp_path: Path)
         bench.wait_safe()
         folds = bench.store.counters.folds
     assert folds == 0
-    with sqlite3.connect(bench.path) as database:
+    with closing(sqlite3.connect(bench.path)) as database, database:
         assert database.execute("SELECT max(rowid) FROM kv").fetchone() == (1,)
         assert database.execute("SELECT count(*) FROM log").fetchone() == (0,)
     database.close()

@@ -13,6 +13,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def unfolded(folder: Path, *, commits: int = 4, last: str = "") -> tuple[Path, l
 
 def into_the_file(path: Path) -> None:
     """Bring everything that is in the write-ahead log to its place, without the store's help."""
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     database.close()
 
@@ -72,7 +73,7 @@ def flip(path: Path, offset: int, mask: int = 0x20) -> None:
 
 def change(path: Path, statement: str, *values: object) -> None:
     """Behind the store's back."""
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         assert database.execute(statement, values).rowcount
     database.close()
 
@@ -286,7 +287,7 @@ def test_a_file_of_something_else(tmp_path: Path) -> None:
 
 def test_a_database_of_something_else(tmp_path: Path) -> None:
     path = tmp_path / "store"
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute("CREATE TABLE kv(key)")
     database.close()
     refused(path, "not a store of Roost; name another file")

@@ -10,6 +10,7 @@ import asyncio
 import shutil
 import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -185,7 +186,7 @@ def old_store(then: Then, tmp_path: Path) -> Path:
 
 
 def version_of(path: Path) -> int:
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         (version,) = database.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()
     database.close()
     return int(version)

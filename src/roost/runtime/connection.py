@@ -20,6 +20,7 @@ else.
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING, Any, cast
 
 from roost.broker.events import Congested, Received, Relieved
@@ -57,6 +58,9 @@ HELD_BYTES_MAX = 16_000_000
 LAST_WORDS_S = 5.0
 # Pieces that are larger, on average, go to the system as they are; smaller ones are one write together.
 WORTH_NO_COPY_BYTES = 4_096
+# `writelines` of asyncio's own loop does not say that a peer has stopped reading in some releases of 3.12
+# and 3.13 (3.12.1 and 3.13.0 were tried): nobody would notice, and what waits for it would have no bound.
+COPIES = (3, 12) <= sys.version_info < (3, 14)
 
 
 class SocketConnection(asyncio.Protocol):
@@ -374,7 +378,7 @@ class SocketConnection(asyncio.Protocol):
             size = sum(map(len, out))
             self.bytes_out += size
             self.shell.bytes_out += size
-            if size < len(out) * WORTH_NO_COPY_BYTES:
+            if COPIES or size < len(out) * WORTH_NO_COPY_BYTES:
                 self.transport.write(b"".join(out))
             else:
                 self.transport.writelines(out)

@@ -65,18 +65,28 @@ class Records:
             self._base = sqlite3.connect(
                 _path(folder), timeout=LOCKED_S, check_same_thread=False, isolation_level=None
             )
-            self._base.execute("PRAGMA journal_mode = DELETE")
-            self._base.execute("PRAGMA synchronous = FULL")
-            self._base.execute("PRAGMA locking_mode = EXCLUSIVE")
-            (version,) = self._base.execute("PRAGMA user_version").fetchone()
-            if version not in (0, FORMAT):
-                raise UserError(f"{folder}/{FILE}: format {version}; expected {FORMAT}")
-            self._base.execute(
-                "CREATE TABLE IF NOT EXISTS subscriptions (id TEXT PRIMARY KEY, record BLOB) STRICT"
-            )
-            self._base.execute(f"PRAGMA user_version = {FORMAT}")
         except sqlite3.Error as bad:
-            raise UserError(f"{folder}/{FILE}: {bad}; expected the file of one gateway") from None
+            raise _not_ours(folder, bad) from None
+        try:
+            self._prepare(folder)
+        except sqlite3.Error as bad:
+            self._base.close()
+            raise _not_ours(folder, bad) from None
+        except UserError:
+            self._base.close()
+            raise
+
+    def _prepare(self, folder: Path | None) -> None:
+        self._base.execute("PRAGMA journal_mode = DELETE")
+        self._base.execute("PRAGMA synchronous = FULL")
+        self._base.execute("PRAGMA locking_mode = EXCLUSIVE")
+        (version,) = self._base.execute("PRAGMA user_version").fetchone()
+        if version not in (0, FORMAT):
+            raise UserError(f"{folder}/{FILE}: format {version}; expected {FORMAT}")
+        self._base.execute(
+            "CREATE TABLE IF NOT EXISTS subscriptions (id TEXT PRIMARY KEY, record BLOB) STRICT"
+        )
+        self._base.execute(f"PRAGMA user_version = {FORMAT}")
 
     def all(self) -> list[Record]:
         """In the order of their ids."""
@@ -100,6 +110,10 @@ class Records:
     def close(self) -> None:
         with self._lock:
             self._base.close()
+
+
+def _not_ours(folder: Path | None, bad: sqlite3.Error) -> UserError:
+    return UserError(f"{folder}/{FILE}: {bad}; expected the file of one gateway")
 
 
 def _path(folder: Path | None) -> str:
