@@ -323,7 +323,6 @@ def test_a_backup_that_was_changed(tmp_path: Path) -> None:
     back_up(store_at(tmp_path / "data"), tmp_path / "backup")
     with closing(sqlite3.connect(tmp_path / "backup")) as database, database:
         database.execute("UPDATE meta SET value = 7 WHERE name = 'backup_at'")
-    database.close()
     with pytest.raises(StoreError, match="backup_at of the table meta is wrong"):
         restore(tmp_path / "backup", tmp_path / "new" / "roost.db")
 

@@ -161,7 +161,6 @@ def test_a_message_that_has_arrived_by_the_fold_never_touches_kv(tmp_path: Path)
     with closing(sqlite3.connect(bench.path)) as database, database:
         assert database.execute("SELECT max(rowid) FROM kv").fetchone() == (1,)
         assert database.execute("SELECT count(*) FROM log").fetchone() == (0,)
-    database.close()
 
 
 def test_a_fold_of_many_rows(tmp_path: Path) -> None:

@@ -62,7 +62,6 @@ def into_the_file(path: Path) -> None:
     """Bring everything that is in the write-ahead log to its place, without the store's help."""
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    database.close()
 
 
 def flip(path: Path, offset: int, mask: int = 0x20) -> None:
@@ -75,7 +74,6 @@ def change(path: Path, statement: str, *values: object) -> None:
     """Behind the store's back."""
     with closing(sqlite3.connect(path)) as database, database:
         assert database.execute(statement, values).rowcount
-    database.close()
 
 
 def refused(path: Path, what: str) -> None:
@@ -289,7 +287,6 @@ def test_a_database_of_something_else(tmp_path: Path) -> None:
     path = tmp_path / "store"
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("CREATE TABLE kv(key)")
-    database.close()
     refused(path, "not a store of Roost; name another file")
 
 

@@ -188,7 +188,6 @@ def old_store(then: Then, tmp_path: Path) -> Path:
 def version_of(path: Path) -> int:
     with closing(sqlite3.connect(path)) as database, database:
         (version,) = database.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()
-    database.close()
     return int(version)
 
 
