@@ -446,7 +446,7 @@ async def test_unread_events_hold_up_no_other_subscription() -> None:
 def test_of_too_many_sessions_the_one_that_was_closed_first_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(acknowledged, "SESSIONS_MAX", 2)
+    monkeypatch.setattr("roost.client.acknowledged.SESSIONS_MAX", 2)
     remembered = Remembered()
     beyond = {"P": {3: None}}
     for name in ("first", "second", "third"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from msgspec import msgpack
+from msgspec import ValidationError, convert, msgpack
 
 from roost.broker.messages import (
     CONTROL,
