@@ -68,7 +68,7 @@ class Rows:
     def __init__(self, frame: Frame, place: int, width: int, count: int = 16) -> None:
         self._frame, self._place, self._width = frame, place, width
         self.cells: NDArray[np.int64]
-        self.view: memoryview[Any]  # from which a number is read more quickly
+        self.view: memoryview[Any]  # through which few numbers are read and written more quickly
         self._set(frame.new(place, width * count))
 
     def _set(self, cells: NDArray[np.int64]) -> None:
@@ -80,6 +80,11 @@ class Rows:
             before = self.cells
             self._set(self._frame.new(self._place, max(2 * len(before), count * self._width)))
             self.cells[: len(before)] = before
+
+    def write(self, row: int, numbers: Sequence[int]) -> None:
+        """All of a row."""
+        for at_, number in enumerate(numbers, row * self._width):
+            self.view[at_] = number
 
 
 class Numbers:
@@ -106,13 +111,13 @@ class Words:
         self._heap, self._table = heap, table
 
     def put(self, key: bytes, owner: int, tokens: Sequence[int]) -> None:
-        self.drop(key, owner)
-        self._table.put(key, self._heap.keep_list(tokens), owner)
+        self._forget(self._table.put(key, self._heap.keep_list(tokens), owner))
 
     def drop(self, key: bytes, owner: int) -> None:
-        block = self._table.get(key, owner)
+        self._forget(self._table.drop(key, owner))
+
+    def _forget(self, block: int) -> None:
         if block >= 0:
-            self._table.drop(key, owner)
             self._heap.drop_list(block)
 
     def clear(self) -> None:
@@ -218,8 +223,7 @@ class Tables:
     def _set_attribute(
         self, number: int, reading: int, *, slot: int = -1, any_: int = -1, numbers: int = -1
     ) -> None:
-        row = number * at.ATTRIBUTE
-        self._attributes.cells[row : row + at.ATTRIBUTE] = (slot, any_, numbers, reading)
+        self._attributes.write(number, (slot, any_, numbers, reading))
 
     def _reserve(self, words: Sequence[str], attribute: str) -> None:
         """These values of an attribute are for brokers only."""
@@ -362,8 +366,7 @@ class Tables:
         if hop.is_session:
             packed = _pack(entry.id)
             place, length = self.heap.keep(packed), len(packed)
-        row = entry.handle * at.ENTRY
-        self._entries.cells[row : row + at.ENTRY] = (number, place, length, -1)
+        self._entries.write(entry.handle, (number, place, length, -1))
 
     def left(self, entry: Entry) -> None:
         """It has none any more."""
@@ -390,8 +393,7 @@ class Tables:
         self._hops.reserve(number + 1)
         self._touched.reserve(number + 1)
         kind = at.LINK_HOP if hop.is_link else at.SESSION_HOP if hop.is_session else at.INSIDE_HOP
-        row = number * at.HOP
-        self._hops.cells[row : row + at.HOP] = (-1, 0, -1, 0, 0, kind, 0, 0)
+        self._hops.write(number, (-1, 0, -1, 0, 0, kind, 0, 0))
         return number
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from roost.chunks.kernels import tables
-from roost.matching.kernels.heap import Cells, allocate, new_heap, release
+from roost.matching.kernels.heap import TOP, Cells, allocate, new_heap, release
 from roost.matching.kernels.search import room
 
 _CELL_BYTES = 8
@@ -18,15 +19,22 @@ class TextHeap:
     """Strings and lists of numbers in blocks of one array. `moved` is called when that is another one."""
 
     def __init__(self, moved: Callable[[Cells], None]) -> None:
-        self.cells = new_heap(0)
         self._moved = moved
-        moved(self.cells)
+        self._set(new_heap(0))
+        self._largest = 0  # block, in cells
+        self._limit = 0  # how far the array may be used before there has to be more of it
+
+    def _set(self, cells: Cells) -> None:
+        self.cells, self.octets = cells, cells.view(np.uint8)
+        # Through which few numbers are written more quickly.
+        self._view: memoryview[Any] = memoryview(cells)  # type: ignore[arg-type]
+        self._bytes = self._view.cast("B")
+        self._moved(cells)
 
     def keep(self, text: bytes) -> int:
         """Where a string stands from now on, in bytes."""
-        block = self._allocate(len(text))
-        place = block * _CELL_BYTES
-        self.cells.view(np.uint8)[place : place + len(text)] = np.frombuffer(text, np.uint8)
+        place = self._allocate(_cells_for(len(text))) * _CELL_BYTES
+        self._bytes[place : place + len(text)] = text
         return place
 
     def drop(self, place: int, length: int) -> None:
@@ -35,22 +43,30 @@ class TextHeap:
 
     def keep_list(self, numbers: Sequence[int]) -> int:
         """Where a list stands from now on, in cells: how many, and then each."""
-        block = self._allocate(_CELL_BYTES * (1 + len(numbers)))
-        self.cells[block] = len(numbers)
-        self.cells[block + 1 : block + 1 + len(numbers)] = numbers
+        block = self._allocate(1 + len(numbers))
+        view = self._view
+        view[block] = len(numbers)
+        for at, number in enumerate(numbers, block + 1):
+            view[at] = number
         return block
 
     def drop_list(self, block: int) -> None:
-        release(self.cells, block, _cells_for(_CELL_BYTES * (1 + int(self.cells[block]))))
+        release(self.cells, block, 1 + self._view[block])
 
     def _allocate(self, size: int) -> int:
-        block = int(allocate(self.cells, _cells_for(size)))
-        while room(self.cells) <= 0:
+        block = int(allocate(self.cells, size))
+        if size > self._largest or self._view[TOP] >= self._limit:
+            self._largest = max(self._largest, size)
+            self._make_room()
+        return block
+
+    def _make_room(self) -> None:
+        """For the next operation, which no kernel makes itself (see `kernels.heap`)."""
+        while (left := int(room(self.cells))) <= 0:
             larger = np.zeros(2 * len(self.cells), np.int64)
             larger[: len(self.cells)] = self.cells
-            self.cells = larger
-            self._moved(larger)
-        return block
+            self._set(larger)
+        self._limit = self._view[TOP] + left
 
 
 def _cells_for(size: int) -> int:
@@ -63,35 +79,47 @@ class TextTable:
     def __init__(self, heap: TextHeap, moved: Callable[[Cells], None]) -> None:
         self._heap = heap
         self._moved = moved
-        self.count = 0
-        self.rows = _empty(_LEAST_ROWS)
-        self._used = 0  # rows that are not FREE
-        moved(self.rows)
+        self._begin()
+
+    def _begin(self) -> None:
+        self.count = self._used = 0  # rows with a number; rows that are not FREE
+        self._set(_empty(_LEAST_ROWS))
+
+    def _set(self, rows: Cells) -> None:
+        self.rows = rows
+        self._view: memoryview[Any] = memoryview(rows)  # type: ignore[arg-type]
+        self._moved(rows)
 
     def get(self, text: bytes, owner: int = 0) -> int:
         """What it stands for; -1: nothing."""
         row = self._find(text, owner)
-        return -1 if row < 0 else int(self.rows[row + tables.VALUE])
+        return -1 if row < 0 else int(self._view[row + tables.VALUE])
 
-    def put(self, text: bytes, value: int, owner: int = 0) -> None:
-        """From now on it stands for this."""
+    def put(self, text: bytes, value: int, owner: int = 0) -> int:
+        """From now on it stands for this. What it stood for; -1: nothing."""
         row = self._find(text, owner)
         if row >= 0:
-            self.rows[row + tables.VALUE] = value
-            return
+            before = int(self._view[row + tables.VALUE])
+            self._view[row + tables.VALUE] = value
+            return before
         if 2 * (self._used + 1) * tables.ROW > len(self.rows):
             self._make_room()
         place = self._heap.keep(text)
         self._used += tables.enter(self.rows, np.frombuffer(text, np.uint8), owner, place, value)
         self.count += 1
+        return -1
 
-    def drop(self, text: bytes, owner: int = 0) -> None:
-        """It stands for nothing any more, if it did."""
-        row = self._find(text, owner)
-        if row >= 0:
-            self._heap.drop(int(self.rows[row + tables.AT]), len(text))
-            self.rows[row + tables.VALUE] = tables.GONE
-            self.count -= 1
+    def drop(self, text: bytes, owner: int = 0) -> int:
+        """It stands for nothing any more. What it stood for; -1: nothing."""
+        row = self._find(text, owner) if self.count else -1
+        if row < 0:
+            return -1
+        view = self._view
+        self._heap.drop(view[row + tables.AT], len(text))
+        before = int(view[row + tables.VALUE])
+        view[row + tables.VALUE] = tables.GONE
+        self.count -= 1
+        return before
 
     def values(self) -> list[int]:
         """All that strings stand for."""
@@ -104,14 +132,11 @@ class TextTable:
         for row in np.flatnonzero(self.rows[tables.VALUE :: tables.ROW] >= 0).tolist():
             at, length = self.rows[row * tables.ROW + tables.AT : row * tables.ROW + tables.OWNER]
             self._heap.drop(int(at), int(length))
-        self.rows = _empty(_LEAST_ROWS)
-        self.count = self._used = 0
-        self._moved(self.rows)
+        self._begin()
 
     def _find(self, text: bytes, owner: int) -> int:
         key = np.frombuffer(text, np.uint8)
-        found = tables.find(self.rows, self._heap.cells.view(np.uint8), key, 0, len(text), owner)
-        return int(found)
+        return int(tables.find(self.rows, self._heap.octets, key, 0, len(text), owner))
 
     def _make_room(self) -> None:
         rows = _LEAST_ROWS
@@ -119,8 +144,8 @@ class TextTable:
             rows *= 2
         larger = _empty(rows)
         tables.rehash(self.rows, larger)
-        self.rows, self._used = larger, self.count
-        self._moved(larger)
+        self._used = self.count
+        self._set(larger)
 
 
 def _empty(rows: int) -> Cells:

@@ -254,9 +254,12 @@ class Store:
         meaning = self._meanings[token]
         assert meaning is not None
         attribute, admitted = meaning
+        numbers, strings = admitted.numbers.members, admitted.strings.members
+        finite = numbers is not None and strings is not None
+        if finite and (numbers or strings):  # mostly, and quickly told
+            return len(attribute.tokens)
         if admitted == ANYTHING or any(admitted == of_kind(kind) for kind in Kind):
             return 0
-        finite = admitted.numbers.members is not None and admitted.strings.members is not None
         return len(attribute.tokens) if finite else 1
 
     def _open(self, key: GroupKey) -> int:

@@ -58,6 +58,8 @@ HELD_BYTES_MAX = 16_000_000
 LAST_WORDS_S = 5.0
 # Pieces that are larger, on average, go to the system as they are; smaller ones are one write together.
 WORTH_NO_COPY_BYTES = 4_096
+# Are you there?
+ASK = encode(Ping(0))
 # `writelines` of asyncio's own loop does not say that a peer has stopped reading in some releases of 3.12
 # and 3.13 (3.12.1 and 3.13.0 were tried): nobody would notice, and what waits for it would have no bound.
 COPIES = (3, 12) <= sys.version_info < (3, 14)
@@ -75,7 +77,6 @@ class SocketConnection(asyncio.Protocol):
         "_not_reading",
         "_paused",
         "_throttled",
-        "address",
         "arrival",
         "bytes_out",
         "congested_since",
@@ -110,7 +111,6 @@ class SocketConnection(asyncio.Protocol):
         self.heard_at = self.spoke_at = self.shell.loop.time()  # anything; anything of the protocol
         self.part_since: float | None = None  # a frame has begun to arrive
         self.congested_since: float | None = None
-        self.address = ""
         self.principal = ""  # who it says it is
         self.transport: asyncio.Transport
         self.doorstep: Doorstep | None = None
@@ -130,10 +130,9 @@ class SocketConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=self.server.config.limits.write_buffer_bytes)
-        peer = transport.get_extra_info("peername")
-        self.address = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
         self.arrival.cut = self.cut
-        set_options(transport)
+        if self.neighbour:
+            set_options(transport)  # else those of whoever listens are its own
         self.transport.write(PREFACE)
         self.server.connected(self)
 
@@ -323,7 +322,7 @@ class SocketConnection(asyncio.Protocol):
             self._keepalive = Keepalive(self.server.keepalive_s(parcel), self.heard_at)
             if type(parcel) is Attach:
                 # A client hears no version of ours. So it knows that we answer, too.
-                self.transport.write(encode(Ping(0)))
+                self.transport.write(ASK)
         self._pass_on([parcel])
         return not self.is_deaf
 
@@ -351,7 +350,7 @@ class SocketConnection(asyncio.Protocol):
             if verdict is Verdict.DEAD:
                 self.abort(f"nothing was heard for {self._keepalive.dead_after_s:g} s")
             elif verdict is Verdict.ASK and self.congested_since is None:
-                self.transport.write(encode(Ping(0)))
+                self.transport.write(ASK)
 
     def _no_greeting(self, reason: str) -> None:
         if self.neighbour:

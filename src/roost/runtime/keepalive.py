@@ -74,7 +74,13 @@ class Keepalive:
 def set_options(transport: Any) -> None:
     """What the system does for a connection: no delays, and its own questions when nothing is said."""
     sock = transport.get_extra_info("socket")
-    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+    if sock is not None:
+        set_options_of(sock)
+
+
+def set_options_of(sock: socket.socket) -> None:
+    """The same of a socket. Those that one which listens accepts are like it."""
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
         return
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

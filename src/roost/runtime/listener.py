@@ -20,6 +20,7 @@ from roost.broker.messages import AttachRefused
 from roost.errors import UserError
 from roost.runtime.connection import SocketConnection
 from roost.runtime.doorstep import Doorstep
+from roost.runtime.keepalive import set_options_of
 from roost.runtime.strangers import Arrival
 from roost.wire import PREFACE, encode
 
@@ -179,6 +180,7 @@ def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...]) -
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        set_options_of(sock)
         sock.setblocking(False)
         sock.bind(address)
     except BaseException:

@@ -418,7 +418,7 @@ class BrokerServer:
         self.refusals += 1
         connection = self._open.get(connection_id)
         self._refusal_log.add(
-            connection.address.rpartition(":")[0] if connection is not None else "",
+            connection.arrival.address if connection is not None else "",
             connection.principal if connection is not None else "",
             asked,
             reason,
