@@ -448,8 +448,8 @@ def test_of_too_many_sessions_the_one_that_was_closed_first_is_forgotten(
 ) -> None:
     monkeypatch.setattr("roost.client.acknowledged.SESSIONS_MAX", 2)
     remembered = Remembered()
-    beyond = {"P": {3: None}}
+    beyond = {3: "P"}
     for name in ("first", "second", "third"):
-        remembered.keep(("B1", name), beyond)  # type: ignore[arg-type]
+        remembered.keep(("B1", name), beyond)
     assert not remembered.take(("B1", "first"))
     assert remembered.take(("B1", "second")) == remembered.take(("B1", "third")) == beyond
