@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from msgspec.structs import replace
-
 from roost.broker import events as ev
 from roost.broker.commands import CancelTimer, Report, Send, SetTimer
 from roost.broker.config import BrokerConfig
@@ -112,7 +110,6 @@ class Sessions:
             self._refuse(connection, AttachRefused(objection))
             return
         is_new = False
-        here = self._introduction()
         if session is not None and greeting.resume and session.process.startswith(RESTORED):
             # It is older than what its client knows: that is to take it over, as another process would.
             session = None
@@ -127,8 +124,10 @@ class Sessions:
         resumed = session is not None and greeting.resume
         if session is None and greeting.resume:
             # Not one under the same name: if this answer is lost, the client would take it for its own.
-            self._work.command(Send(connection, replace(here, session=greeting.session)))
+            unknown = Attached(greeting.session, False, 0, 0, 0, "", 0, False, *self._who_answers())
+            self._work.command(Send(connection, unknown))
             return
+        was_there = session is not None
         if session is None:
             # Of a durable publisher there is none: this is where its next process will ask.
             better = None if greeting.publisher else self._place(greeting.client)
@@ -153,21 +152,22 @@ class Sessions:
                 self._arriving(greeting.client)
         session.version = greeting.version
         self._peers.own(session, connection)
-        self._work.command(CancelTimer(f"{TIMER}:{session.name}"))
+        if was_there:
+            self._work.command(CancelTimer(f"{TIMER}:{session.name}"))
         channel = session.channel
         if resumed:
             channel.resume(greeting.control_received, greeting.data_received)
         counted = ("", 0) if session.published is None else (session.publisher, session.published)
-        answer = replace(
-            here,
-            session=session.name,
-            resumed=resumed,
-            control_received=channel.control.received,
-            data_received=channel.data.received,
-            data_from=0 if resumed else channel.data.acked,
-            publisher=counted[0],
-            published=counted[1],
-            is_new=is_new,
+        answer = Attached(
+            session.name,
+            resumed,
+            channel.control.received,
+            channel.data.received,
+            0 if resumed else channel.data.acked,
+            counted[0],
+            counted[1],
+            is_new,
+            *self._who_answers(),
         )
         self._work.command(Send(connection, answer))
         how = "session begun" if is_new else "session resumed" if resumed else "session taken over"
@@ -180,12 +180,10 @@ class Sessions:
         if permission is not None:
             self.permit(session, permission)
 
-    def _introduction(self) -> Attached:
-        """Who answers: said only where there are two who might."""
+    def _who_answers(self) -> tuple[str, int, str]:
+        """Said only where there are two who might."""
         here = self._identity
-        if not here.epoch:
-            return Attached("", False, 0, 0)
-        return Attached("", False, 0, 0, broker=here.name, epoch=here.epoch, beside=here.beside)
+        return (here.name, here.epoch, here.beside) if here.epoch else ("", 0, "")
 
     def _objection_to(
         self, greeting: Attach, session: Session | None, permission: Permission | None

@@ -7,13 +7,15 @@
                     string, and the answer kept until such a thing is asked or no longer asked
     publishers      numbered as they come
 
-Nothing here is ever made anew because there are many subscriptions.
+Nothing here is ever made anew because there are many subscriptions. What comes is entered before the next
+chunk is read, together: a crowd that arrives at once costs each of its members a fraction.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,8 @@ MEMO_MAX = 1 << 14
 # Rows of a chunk.
 EVENTS_MAX = 1 << 13
 DELIVERIES_MAX = 1 << 15
+# How much may wait to be entered: nobody who publishes then waits for more than that.
+WAITING_MAX = 512
 
 _KIND = {str: at.STRING_KIND, bool: at.BOOL_KIND, int: at.NUMBER_KIND, float: at.NUMBER_KIND}
 
@@ -113,6 +117,19 @@ class Words:
     def put(self, key: bytes, owner: int, tokens: Sequence[int]) -> None:
         self._forget(self._table.put(key, self._heap.keep_list(tokens), owner))
 
+    def put_many(self, words: Sequence[tuple[bytes, int, Sequence[int]]]) -> None:
+        keys, owners, lists = zip(*words, strict=True)
+        sizes = [len(tokens) for tokens in lists]
+        cells = np.empty(len(sizes) + sum(sizes), np.int64)
+        ends = np.cumsum(np.array(sizes) + 1)
+        cells[ends - np.array(sizes) - 1] = sizes
+        is_token = np.ones(len(cells), bool)
+        is_token[ends - np.array(sizes) - 1] = False
+        cells[is_token] = list(chain.from_iterable(lists))
+        blocks = self._heap.keep_many(cells.tobytes(), ends * cells.itemsize) // cells.itemsize
+        key_ends = np.cumsum(list(map(len, keys)))
+        self._table.put_lists(b"".join(keys), key_ends, np.array(owners, np.int64), blocks)
+
     def drop(self, key: bytes, owner: int) -> None:
         self._forget(self._table.drop(key, owner))
 
@@ -173,6 +190,9 @@ class Tables:
         self.hop_numbers: dict[Hop, int] = {}
         self._entry_counts: dict[int, int] = {}
         self._hop_numbers = Numbers()
+        # What is not entered yet: sets of values that have got or lost a token; entries by handle.
+        self._changed: list[tuple[Attribute, ValueSet]] = []
+        self._entering: dict[int, Entry] = {}
         self._reserve(reserved, reserved_attribute)
         self._index.watch(self._token_changed)
 
@@ -189,6 +209,8 @@ class Tables:
 
     def up_to_date(self) -> None:
         """Before anything is read."""
+        if self._changed or self._entering:
+            self._enter_all()
         index = self._index
         if self._is_stale or self._revision != index.revision:
             self._read_anew()
@@ -279,6 +301,31 @@ class Tables:
     # --- values ---------------------------------------------------------------------------------------
 
     def _token_changed(self, attribute: Attribute, admitted: ValueSet) -> None:
+        self._changed.append((attribute, admitted))
+        if len(self._changed) >= WAITING_MAX:
+            self._enter_all()
+
+    def _enter_all(self) -> None:
+        """What has waited: of values whatever has become of them since."""
+        if self._changed:
+            changed, self._changed = self._changed, []
+            words = [word for one in changed for word in self._changed_words(*one)]
+            for key, owner, tokens in words:
+                if not tokens:
+                    self._words.drop(key, owner)
+            found = [word for word in words if word[2]]
+            if len(found) > 1:
+                self._words.put_many(found)
+            elif found:
+                self._words.put(*found[0])
+        if self._entering:
+            entering, self._entering = self._entering, {}
+            self._enter(list(entering.values()))
+
+    def _changed_words(
+        self, attribute: Attribute, admitted: ValueSet
+    ) -> Iterator[tuple[bytes, int, Sequence[int]]]:
+        """(value, whose, its tokens) of all values of a set; a value that has none is to go."""
         members = members_of(admitted)
         if members is None:
             self._is_stale = True
@@ -289,25 +336,17 @@ class Tables:
             self.number_of(attribute.name)
         number = self._numbers[attribute.name]
         for value in members:
-            self._value_changed(attribute, number, value)
-
-    def _value_changed(self, attribute: Attribute, number: int, value: Value) -> None:
-        key = key_of(value)
-        if key is None:
-            return
-        known: Any
-        if isinstance(value, str):
-            known = attribute.strings
-        else:
-            known = attribute.bools if isinstance(value, bool) else attribute.numbers
-        owner = number * at.KINDS + _KIND[type(value)]
-        tokens = known.get(value)
-        if tokens is None:
-            self._words.drop(key, owner)
-        else:
-            self._words.put(key, owner, tokens)
-        if isinstance(value, str):
-            self._memo.drop(key, owner)
+            key = key_of(value)
+            if key is None:
+                continue
+            owner = number * at.KINDS + _KIND[type(value)]
+            if isinstance(value, str):
+                yield key, owner, attribute.strings.get(value, ())
+                self._memo.drop(key, owner)
+            elif isinstance(value, bool):
+                yield key, owner, attribute.bools.get(value, ())
+            else:
+                yield key, owner, attribute.numbers.get(value, ())
 
     def try_string(self, number: int, text: bytes) -> bool:
         """Keep which tokens a string of an attribute has; False: it is no string."""
@@ -356,21 +395,34 @@ class Tables:
     def entered(self, entry: Entry) -> None:
         """A subscription has a handle."""
         self.version += 1
-        hop = entry.hop
-        number = self.hop_numbers.get(hop)
-        if number is None:
-            number = self._new_hop(hop)
-        self._entry_counts[number] += 1
-        self._entries.reserve(entry.handle + 1)
-        place = length = 0
-        if hop.is_session:
-            packed = _pack(entry.id)
-            place, length = self.heap.keep(packed), len(packed)
-        self._entries.write(entry.handle, (number, place, length, -1))
+        self._entering[entry.handle] = entry
+        if len(self._entering) >= WAITING_MAX:
+            self._enter_all()
+
+    def _enter(self, entries: Sequence[Entry]) -> None:
+        self._entries.reserve(1 + max(entry.handle for entry in entries))
+        ids, rows = [], []
+        for entry in entries:
+            hop = entry.hop
+            number = self.hop_numbers.get(hop)
+            if number is None:
+                number = self._new_hop(hop)
+            self._entry_counts[number] += 1
+            packed = _pack(entry.id) if hop.is_session else b""
+            ids.append(packed)
+            rows.append((entry.handle, number, len(packed)))
+        text = b"".join(ids)
+        kept = [len(packed) for packed in ids if packed]
+        places = iter(self.heap.keep_many(text, np.cumsum(kept)).tolist() if kept else ())
+        for handle, number, length in rows:
+            place = next(places) if length else 0
+            self._entries.write(handle, (number, place, length, -1))
 
     def left(self, entry: Entry) -> None:
         """It has none any more."""
         self.version += 1
+        if self._entering.pop(entry.handle, None) is not None:
+            return
         row = entry.handle * at.ENTRY
         number, place, length, _ = self._entries.cells[row : row + at.ENTRY].tolist()
         if length:

@@ -12,6 +12,7 @@ from roost.matching.kernels.heap import TOP, Cells, allocate, new_heap, release
 from roost.matching.kernels.search import room
 
 _CELL_BYTES = 8
+_LEAST_BLOCK = 16
 _LEAST_ROWS = 64
 
 
@@ -53,16 +54,21 @@ class TextHeap:
     def drop_list(self, block: int) -> None:
         release(self.cells, block, 1 + self._view[block])
 
+    def keep_many(self, text: bytes, ends: Cells) -> Cells:
+        """Where strings stand from now on, in bytes, that come one behind the other."""
+        # A block has a quarter more than it is made for, at most, or the least that there is.
+        self._make_room(len(text) // _CELL_BYTES * 2 + _LEAST_BLOCK * len(ends))
+        return tables.keep_many(self.cells, np.frombuffer(text, np.uint8), ends)
+
     def _allocate(self, size: int) -> int:
-        block = int(allocate(self.cells, size))
         if size > self._largest or self._view[TOP] >= self._limit:
             self._largest = max(self._largest, size)
-            self._make_room()
-        return block
+            self._make_room(2 * size)
+        return int(allocate(self.cells, size))
 
-    def _make_room(self) -> None:
-        """For the next operation, which no kernel makes itself (see `kernels.heap`)."""
-        while (left := int(room(self.cells))) <= 0:
+    def _make_room(self, more: int) -> None:
+        """For so many cells, besides the reserve, which no kernel makes itself (see `kernels.heap`)."""
+        while (left := int(room(self.cells)) - more) <= 0:
             larger = np.zeros(2 * len(self.cells), np.int64)
             larger[: len(self.cells)] = self.cells
             self._set(larger)
@@ -102,12 +108,21 @@ class TextTable:
             before = int(self._view[row + tables.VALUE])
             self._view[row + tables.VALUE] = value
             return before
-        if 2 * (self._used + 1) * tables.ROW > len(self.rows):
-            self._make_room()
+        self._make_room(1)
         place = self._heap.keep(text)
         self._used += tables.enter(self.rows, np.frombuffer(text, np.uint8), owner, place, value)
         self.count += 1
         return -1
+
+    def put_lists(self, text: bytes, ends: Cells, owners: Cells, blocks: Cells) -> None:
+        """From now on these strings, one behind the other, stand for these lists, and no more for others."""
+        self._make_room(len(ends))
+        places = self._heap.keep_many(text, ends)
+        b = np.frombuffer(text, np.uint8)
+        self._used += int(
+            tables.enter_many(self.rows, self._heap.cells, b, ends, owners, places, blocks)
+        )
+        self.count += int(np.count_nonzero(places >= 0))
 
     def drop(self, text: bytes, owner: int = 0) -> int:
         """It stands for nothing any more. What it stood for; -1: nothing."""
@@ -138,9 +153,11 @@ class TextTable:
         key = np.frombuffer(text, np.uint8)
         return int(tables.find(self.rows, self._heap.octets, key, 0, len(text), owner))
 
-    def _make_room(self) -> None:
+    def _make_room(self, more: int) -> None:
+        if 2 * (self._used + more) * tables.ROW <= len(self.rows):
+            return
         rows = _LEAST_ROWS
-        while rows < 4 * (self.count + 1):
+        while rows < 4 * (self.count + more):
             rows *= 2
         larger = _empty(rows)
         tables.rehash(self.rows, larger)

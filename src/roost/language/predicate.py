@@ -147,6 +147,9 @@ class Predicate:
 
 
 def _check_constant(attribute: str, op: Operator, constant: Constant) -> Constant:
+    # Mostly, and quickly told.
+    if op is Operator.EQ and type(constant) is str and _is_plain(constant):
+        return constant
     where = f"predicate on {attribute[:40]!r}"
     if op is Operator.PRESENT:
         if constant is not None and not isinstance(constant, Kind):
@@ -160,6 +163,10 @@ def _check_constant(attribute: str, op: Operator, constant: Constant) -> Constan
     if op in ORDER_OPERATORS and isinstance(value, bool):
         raise LanguageError(f"{where}: '{op.value}' needs a number or a string, not a bool")
     return value
+
+
+def _is_plain(text: str) -> bool:
+    return len(text) <= CONSTANT_LENGTH_MAX and text.isascii()
 
 
 def _check_members(where: str, constant: Constant) -> tuple[Value, ...]:

@@ -71,7 +71,7 @@ def finite(values: Iterable[Value]) -> ValueSet:
         else:
             numbers.add(value)
     return ValueSet(
-        NumberSet(members=frozenset(numbers)),
-        StringSet(members=frozenset(strings)),
+        NumberSet(members=frozenset(numbers)) if numbers else NO_NUMBERS,
+        StringSet(members=frozenset(strings)) if strings else NO_STRINGS,
         frozenset(bools),
     )

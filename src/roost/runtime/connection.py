@@ -150,6 +150,11 @@ class SocketConnection(asyncio.Protocol):
                 return
         self._feed(data)
 
+    def first_words(self, data: bytes) -> None:
+        """What came together with its greeting: hardly publications, which have to be advertised first."""
+        self.shell.bytes_in += len(data)
+        self._feed(data)
+
     def _feed(self, data: bytes) -> None:
         """Have the machine handle what these bytes complete."""
         now = self.heard_at

@@ -168,7 +168,7 @@ class Doorstep(asyncio.BufferedProtocol):
         # Not at once: whoever reads from the socket is about to come back to us.
         self._connection.shell.loop.call_soon(self._hand_over)
         if held:
-            self._connection.data_received(held)
+            self._connection.first_words(held)
 
     def _hand_over(self) -> None:
         connection, transport = self._connection, self._connection.transport

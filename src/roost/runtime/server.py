@@ -328,8 +328,10 @@ class BrokerServer:
             return
         if self.choked:
             connection.read_or_not()
+        if self._users is None:
+            return
         certificate = connection.transport.get_extra_info("peercert")
-        if self._users is not None and certificate:
+        if certificate:
             answer = self._users.permission_of_certificate(names_of_peer(certificate))
             if not isinstance(answer, str):  # else it may still log in
                 connection.principal = answer.principal

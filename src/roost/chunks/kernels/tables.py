@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from roost.chunks.kernels.words import Bytes, hash_of, hash_of_number, kernel, lean, same
-from roost.matching.kernels.heap import Cells
+from roost.matching.kernels.heap import Cells, allocate, release
 from roost.matching.kernels.jit import peek
 from roost.matching.kernels.octets import le64
 
@@ -19,6 +19,7 @@ ROW = 5
 FREE, GONE = -1, -2
 
 _NUMBER_BYTES = 8
+_CELL_BYTES = 8
 _SPREAD = np.int64(-7046029254386353131)
 
 
@@ -99,3 +100,61 @@ def rehash(table: Cells, larger: Cells) -> None:
             i = (i + 1) & mask
         for k in range(ROW):
             larger[i * ROW + k] = table[old + k]
+
+
+@kernel
+def _cells_for(size: int) -> int:
+    return max(1, (size + _CELL_BYTES - 1) // _CELL_BYTES)
+
+
+@kernel
+def keep_many(cells: Cells, b: Bytes, ends: Cells) -> Cells:
+    """Keep strings that stand one behind the other, for which there is room; where each is, in bytes."""
+    text = cells.view(np.uint8)
+    places = np.empty(len(ends), np.int64)
+    start = 0
+    for k in range(len(ends)):
+        place = allocate(cells, _cells_for(ends[k] - start)) * _CELL_BYTES
+        for at in range(start, ends[k]):
+            text[place + at - start] = b[at]
+        places[k] = place
+        start = ends[k]
+    return places
+
+
+@kernel
+def enter_many(
+    table: Cells, cells: Cells, b: Bytes, ends: Cells, owners: Cells, places: Cells, blocks: Cells
+) -> int:
+    """Let strings stand for lists, each for one of its own. How many rows were taken that nobody has had.
+
+    `places` has where a string is kept. A list of before goes, and so does the second copy of a string that
+    is there already: then `places` has -1.
+    """
+    mask = len(table) // ROW - 1
+    text = cells.view(np.uint8)
+    used = 0
+    start = 0
+    for k in range(len(ends)):
+        n, owner = ends[k] - start, owners[k]
+        there = find(table, text, b, start, n, owner)
+        if there >= 0:
+            before = table[there + VALUE]
+            release(cells, before, 1 + cells[before])
+            table[there + VALUE] = blocks[k]
+            release(cells, places[k] // _CELL_BYTES, _cells_for(n))
+            places[k] = -1
+        else:
+            h = hash_of(b, start, n) ^ (owner * _SPREAD)
+            i = h & mask
+            while table[i * ROW + VALUE] >= 0:
+                i = (i + 1) & mask
+            row = i * ROW
+            used += table[row + VALUE] == FREE
+            table[row + HASH] = h
+            table[row + AT] = places[k]
+            table[row + LENGTH] = n
+            table[row + OWNER] = owner
+            table[row + VALUE] = blocks[k]
+        start = ends[k]
+    return used
