@@ -83,8 +83,9 @@ def test_of_a_store_that_is_being_written_to(tmp_path: Path) -> None:
     writing = threading.Thread(target=write)
     writing.start()
     try:
-        commits = []
-        while store.counters.folds < 6:
+        commits: list[int] = []
+        # On a busy machine several folds go by within one copy.
+        while store.counters.folds < 6 or commits[-1] == commits[0]:
             made = back_up(tmp_path / "store", tmp_path / "backup", replace=True)
             assert made.running
             commits.append(made.commit)
@@ -99,7 +100,6 @@ def test_of_a_store_that_is_being_written_to(tmp_path: Path) -> None:
         assert not store.trouble
         store.close()
     assert commits == sorted(commits)
-    assert commits[-1] > commits[0]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "backup",
         "copy",
