@@ -19,7 +19,7 @@ from roost.broker.hops import Entry, Hop, Link
 from roost.broker.journal import Journal
 from roost.broker.messages import Advertise, Unadvertise
 from roost.broker.router import Flooding, Strategy, Tell
-from roost.language import Advertisement, Event, Interest
+from roost.language import Advertisement, Event, Filter, Interest, Operator
 from roost.matching import OverlapIndex
 
 
@@ -222,7 +222,7 @@ class AdvertisementBased(Flooding):
     def _presume(self, link: Link, advertisement: Advertisement, number: int) -> None:
         """Until the neighbour has answered, it may want all of this."""
         entry = self._subscription_handles.new("", advertisement, link)
-        self._index.add(entry.handle, advertisement)
+        self._index.add(entry.handle, presumption_of(advertisement))
         link.presumed.setdefault(number, []).append(entry)
         link.announced = number
         self._announced(link)
@@ -282,3 +282,18 @@ class AdvertisementBased(Flooding):
             if self._is_told(e.hop, link) and e.handle not in link.advertisements_told
         ]
         link.advertisements_told.change([(e.handle, e.interest) for e in rest])
+
+
+def presumption_of(advertisement: Advertisement) -> Advertisement:
+    """Hardly more than it says, for a matcher that is to hold it for a moment.
+
+    That an attribute is there at all nobody else may ask: the matcher would begin to look for it, and soon
+    stop again, which takes it longer than all the rest.
+    """
+    return Advertisement(_compared(filter_) for filter_ in advertisement.filters)
+
+
+def _compared(filter_: Filter) -> Filter:
+    kept = [p for p in filter_.predicates if p.operator is not Operator.PRESENT]
+    selects = any(p.operator is Operator.EQ for p in kept)
+    return Filter(kept) if selects and len(kept) < len(filter_.predicates) else filter_
