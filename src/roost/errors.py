@@ -1,4 +1,4 @@
-"""The one error that every part of Roost may raise towards a person."""
+"""The one error that every part of Roost may raise towards a person, and how messages name a type."""
 
 
 class UserError(Exception):
@@ -6,3 +6,15 @@ class UserError(Exception):
 
     The message stands alone: it says what was wrong, where, and what would have been right.
     """
+
+
+def type_of(value: object) -> str:
+    """The type of what was handed in, as a message says it.
+
+    >>> type_of(7), type_of("text"), type_of(None)
+    ('an int', 'a str', 'None')
+    """
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "aeioAEIO" else f"a {name}"
