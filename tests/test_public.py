@@ -114,6 +114,8 @@ def test_the_short_names_are_those_of_the_packages() -> None:
 
 def test_a_type_as_messages_say_it() -> None:
     told = [type_of(value) for value in (None, 1, "x", [], object(), b"", Ellipsis)]
+    numpy = import_module("numpy")
+    assert type_of(numpy.True_) == "a numpy.bool"
     assert told == ["None", "an int", "a str", "a list", "an object", "a bytes", "an ellipsis"]
 
 

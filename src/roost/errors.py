@@ -1,5 +1,7 @@
 """The one error that every part of Roost may raise towards a person, and how messages name a type."""
 
+import builtins
+
 
 class UserError(Exception):
     """Bad input from a user: one message, exit code 2, no traceback.
@@ -16,5 +18,8 @@ def type_of(value: object) -> str:
     """
     if value is None:
         return "None"
-    name = type(value).__name__
+    kind = type(value)
+    name = kind.__name__
+    if kind.__module__ != "builtins" and hasattr(builtins, name):
+        name = f"{kind.__module__}.{name}"  # the `bool` of NumPy is another one
     return f"an {name}" if name[0] in "aeioAEIO" else f"a {name}"
