@@ -19,10 +19,13 @@ class NoHistory(Exception):  # noqa: N818 (it says what is so)
 
 
 def source_at(commit: str, folder: Path) -> Path:
-    """What is to be in PYTHONPATH for it: the folder `src` of that commit, unpacked here."""
+    """What is to be in PYTHONPATH for it: the folder `src` of that commit, unpacked here, and its docs."""
     try:
         found = subprocess.run(
-            ["git", "archive", commit, "src"], cwd=ROOT, capture_output=True, check=False
+            ["git", "archive", commit, "src", "docs", "README.md"],
+            cwd=ROOT,
+            capture_output=True,
+            check=False,
         )
     except OSError as error:
         raise NoHistory(f"there is no git to get {commit} with: {error}") from None

@@ -14,7 +14,7 @@ from rich.console import Console
 
 import roost as roost_
 from roost.built_in import BUILT_IN, MODULES
-from roost.cli.decisions import Decision, folded, show, show_one
+from roost.cli.decisions import Decision, called, folded, show, show_one
 from roost.cli.up import optimisers_of
 from roost.client import Client
 from roost.errors import UserError
@@ -198,6 +198,16 @@ def test_decisions_about_links_are_shown_like_others() -> None:
     assert "would rewire" in text
     assert re.search(r"rewire +B0 - B1 +B0 -> B2 +18.0/s -> 10.0/s +saves 240 messages", text)
     assert re.search(r"10.0/s -> 10.5/s +.*saved 11 of 12 messages", text)
+
+
+def test_what_was_carried_out_names_its_decision_as_all_commands_do() -> None:
+    cause = "B0.B0~1.0/grape/decision 7"
+    done = rewiring("carried out", acted=True, decision=cause, took_s=0.26)
+    console = Console(width=200, file=StringIO(), force_terminal=False)
+    show(console, [done])
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "decision B0/grape/7, after 0.3 s" in text
+    assert called(cause, "B") == cause  # of another broker, whose name begins alike
 
 
 def test_a_decision_about_a_link_in_full() -> None:

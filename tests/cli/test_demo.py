@@ -13,15 +13,18 @@ import sys
 import termios
 import time
 from contextlib import ExitStack, suppress
-from itertools import chain
+from io import StringIO
+from itertools import chain, pairwise
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from rich.console import Console
 
+from roost.bench.demo.plan import plan_of
 from roost.cli.console import people
 from roost.cli.demo import command as demo
-from roost.cli.demo import faults, match, optimisers
+from roost.cli.demo import faults, live, match, optimisers
 from roost.language import contradictions
 from roost.matching import Naive
 from roost.simulation.fuzz import Scenario, fuzz, scenario_of
@@ -64,6 +67,19 @@ def test_the_sample_is_worth_showing() -> None:
     assert set() in matched, "not everything is wanted"
     id_, number = match.NEAR_MISS
     assert list(subscriptions).index(id_) not in matched[number]
+
+
+@pytest.mark.parametrize("width", [60, 80, 110])
+def test_what_is_told_fits_the_terminal(width: int) -> None:
+    """Every line but the last is as full as it gets: none is broken twice."""
+    console = Console(width=width, file=StringIO(), markup=False, highlight=False)
+    live.show_plan(console, plan_of(1.0))
+    assert isinstance(console.file, StringIO)
+    _, title, *lines, empty, _ = console.file.getvalue().split("\n")
+    assert (title, empty.strip()) == (live.TITLE, "")
+    assert all(line.startswith("  ") and len(line) <= width for line in lines)
+    for line, following in pairwise(lines):
+        assert len(f"{line.rstrip()} {following.split()[0]}") > width
 
 
 def test_the_scenario_is_worth_showing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -195,7 +195,7 @@ def test_the_command_line(roost: Roost, server: BrokerServer, heard: SyncSubscri
         (b'{"attributes": {"a": 1}, "to": 1}', "line 3: beside \"attributes\" stands 'to'"),
         (b'{"attributes": {"a": 1}, "payload": 1}', 'line 3: "payload" is no text'),
         (b'{"attributes": {"a": 1}, "headers": 1}', 'line 3: "headers" is no object'),
-        (b'{"attributes": {"a": 1}, "headers": {"h": 1}}', "line 3: event: header 'h' is int"),
+        (b'{"attributes": {"a": 1}, "headers": {"h": 1}}', "line 3: event: header 'h' is an int"),
         (b'{"attributes": {"a": 1}, "payload_base64": "!"}', "is no base64"),
         (b'{"attributes": {"a": 1}, "payload_base64": "", "payload": ""}', "expected one of them"),
         (b'{"attributes": {"a": 1}, "payload": "\\ud800"}', "surrogate pair"),

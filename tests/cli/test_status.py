@@ -79,14 +79,14 @@ def test_one_that_does_not_answer(roost: Roost, live: Live) -> None:
     *_, row, why = ran.out.splitlines()
     assert row.split()[:3] == ["127.0.0.1:1", "-", "-"]
     assert row.endswith("no answer")
-    assert why == "  127.0.0.1:1: http://127.0.0.1:1: no answer: Connection refused"
+    assert why == "  http://127.0.0.1:1: no answer: Connection refused"
 
 
 def test_one_that_is_no_broker(roost: Roost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("roost.runtime.admin_client.ask", lambda *_: {"status": "green"})
     ran = roost("status", "--admin", "127.0.0.1:1")
     assert ran.code == 1
-    assert "  127.0.0.1:1: 127.0.0.1:1: it answers, but not as a broker does\n" in ran.out
+    assert "  127.0.0.1:1: it answers, but not as a broker does\n" in ran.out
 
 
 def test_nothing_is_there(roost: Roost, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -98,7 +98,7 @@ def test_payloads() -> None:
         check(outgoing, {"a": 1}, b"x" * (most + 1))
     with pytest.raises(LanguageError, match=r"is a str; expected bytes \(encode the text first\)"):
         check(outgoing, {"a": 1}, "text")
-    with pytest.raises(LanguageError, match="is a int; expected bytes"):
+    with pytest.raises(LanguageError, match="is an int; expected bytes"):
         check(outgoing, {"a": 1}, 7)
 
 
@@ -108,12 +108,12 @@ def test_headers_and_content_types() -> None:
     bad: list[tuple[dict[str, Any], str]] = [
         ({"headers": {"x" * 4_097: ""}}, "a header has 4,097 characters"),
         ({"headers": {"h": "y" * 4_097}}, "header 'h' has 4,097"),
-        ({"headers": {"h": 7}}, "header 'h' is int; expected a string"),
+        ({"headers": {"h": 7}}, "header 'h' is an int; expected a string"),
         ({"headers": {"h": "\ud800"}}, "surrogate"),
-        ({"headers": ["h"]}, "headers are list"),
+        ({"headers": ["h"]}, "headers are a list"),
         ({"headers": {str(i): "" for i in range(65)}}, "65 headers; at most 64"),
         ({"content_type": "x" * 1_025}, "the content type has 1,025"),
-        ({"content_type": 7}, "the content type is int"),
+        ({"content_type": 7}, "the content type is an int"),
     ]
     for more, expected in bad:
         with pytest.raises(LanguageError, match=expected):

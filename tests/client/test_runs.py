@@ -356,7 +356,7 @@ async def test_a_refusal_amid_many() -> None:
 def test_names_of_arguments() -> None:
     async def run() -> None:
         async with connect("memory://") as client:
-            with pytest.raises(TypeError, match="events is a int; expected events"):
+            with pytest.raises(TypeError, match="events is an int; expected events"):
                 await client.publish_many(3)  # type: ignore[arg-type]
             with pytest.raises(LanguageError, match=r"event 1 of those to be published: .*'a'"):
                 await client.publish_many([{"a": None}])  # type: ignore[dict-item]

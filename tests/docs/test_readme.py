@@ -8,11 +8,14 @@ from xml.etree import ElementTree
 import pytest
 
 from roost.bench.demo.report import Report
+from roost.pictures.before_after import SMALLEST
 from tests.bench.test_demo import figures as figures_of
-from tests.docs.blocks import ROOT
+from tests.docs.blocks import ROOT, blocks_of
 
 README = (ROOT / "README.md").read_text("utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+# What a page shows of a line of code, before it has to be pushed aside.
+COLUMNS = 98
 COUNTS = {"One": 1, "Three": 3, "Four": 4, "Seven": 7}
 
 
@@ -59,6 +62,20 @@ def test_the_picture_says_what_the_demo_says_today() -> None:
         assert there, label
         *_, change = re.findall(r">([^<\n]*)</text>", below)[:3]
         assert bool(change) == (line.unit != "%"), label
+
+
+def test_code_is_seen_to_its_end() -> None:
+    lines = [line for block in blocks_of(ROOT / "README.md") for line in block.text.splitlines()]
+    assert len(lines) > 100
+    assert [line for line in lines if len(line) > COLUMNS] == []
+
+
+def test_words_of_the_picture_can_be_read() -> None:
+    """A page shows it at three quarters of its size."""
+    drawn = (ROOT / "docs" / "before-after.svg").read_text("utf-8")
+    sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)"', drawn)]
+    assert len(sizes) > 90
+    assert min(sizes) >= SMALLEST
 
 
 def test_every_kind_of_user_has_a_door() -> None:

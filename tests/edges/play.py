@@ -12,7 +12,17 @@ import traceback
 from pathlib import Path
 
 import roost
-from tests.edges import acknowledged, calls, healing, limits, names, strangers, telling
+from tests.edges import (
+    acknowledged,
+    calls,
+    data,
+    documents,
+    healing,
+    limits,
+    names,
+    strangers,
+    telling,
+)
 from tests.edges.kit import CASES, BrokenPromise, Case, Stage
 
 __all__ = ["CASES", "STORIES", "play"]
@@ -25,6 +35,8 @@ STORIES = (
     limits,
     telling,
     calls,
+    data,
+    documents,
 )  # whose cases are in CASES by now
 CASE_S = 240.0
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from roost.errors import UserError
+from roost.errors import UserError, type_of
 from roost.language import (
     Advertisement,
     Event,
@@ -57,8 +57,8 @@ def test_a_refusal_is_the_users_error_and_a_value_error() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        (1, "an attribute name is a string, not int"),
-        (None, "an attribute name is a string, not NoneType"),
+        (1, "an attribute name is a string, not an int"),
+        (None, "an attribute name is a string, not None"),
         ("", "an attribute name is empty"),
         ("n" * (NAME_LENGTH_MAX + 1), "has 257 characters; at most 256 are allowed"),
         ("a\ud800", r"'\ud800' is half of a surrogate pair, not a character"),
@@ -74,19 +74,19 @@ def test_bad_attribute_names(name: Any, reason: str) -> None:
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        (lambda x: Filter([x]), "among the predicates is a"),
-        (lambda x: Subscription([x]), "among the filters is a"),
-        (lambda x: covers(x, Filter()), "the interest is a"),
-        (lambda x: covers(Filter(), x), "the interest is a"),
-        (lambda x: overlaps(x, Filter()), "the interest is a"),
-        (simplify, "the filter is a"),
-        (contradictions, "the filter is a"),
-        (Filter([Predicate("x", Operator.EQ, 1)]).matches, "the event is a"),
+        (lambda x: Filter([x]), "among the predicates is"),
+        (lambda x: Subscription([x]), "among the filters is"),
+        (lambda x: covers(x, Filter()), "the interest is"),
+        (lambda x: covers(Filter(), x), "the interest is"),
+        (lambda x: overlaps(x, Filter()), "the interest is"),
+        (simplify, "the filter is"),
+        (contradictions, "the filter is"),
+        (Filter([Predicate("x", Operator.EQ, 1)]).matches, "the event is"),
     ],
 )
 @pytest.mark.parametrize("wrong", [None, "x = 1", {"x": 1}])
 def test_arguments_of_wrong_types_are_named(call: Any, named: str, wrong: Any) -> None:
-    with pytest.raises(TypeError, match=f"{named} {type(wrong).__name__}; expected"):
+    with pytest.raises(TypeError, match=f"{named} {type_of(wrong)}; expected"):
         call(wrong)
 
 
@@ -172,7 +172,7 @@ def test_a_long_name_is_not_repeated_whole_in_a_message() -> None:
 
 def test_an_event_is_made_of_a_mapping_of_limited_size() -> None:
     pairs: Any = [("a", 1)]
-    with refuses("event: expected attributes by name, not list"):
+    with refuses("event: expected attributes by name, not a list"):
         Event(pairs)
     largest = {str(i): i for i in range(ATTRIBUTES_MAX)}
     assert Event(largest).attributes == largest

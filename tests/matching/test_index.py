@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from roost.errors import UserError
+from roost.errors import UserError, type_of
 from roost.language import (
     Event,
     Filter,
@@ -375,7 +375,7 @@ def test_a_frame_of_pandas_is_a_batch() -> None:
     assert (offsets.tolist(), ids.tolist()) == ([0, 1, 2, 2], [2, 1])
     with pytest.raises(UserError, match="two columns of the batch are called 'price'"):
         index.match_batch(pandas.concat([frame, frame[["price"]]], axis=1))
-    with pytest.raises(TypeError, match="events are a int; expected"):
+    with pytest.raises(TypeError, match="events are an int; expected"):
         index.match_batch(7)
 
 
@@ -383,12 +383,12 @@ def test_a_frame_of_pandas_is_a_batch() -> None:
 def test_what_is_no_event(wrong: Any) -> None:
     index = Index()
     index.add(1, parse_filter("x > 1"))
-    said = f"the event is a {type(wrong).__name__}; expected an Event"
+    said = f"the event is {type_of(wrong)}; expected an Event"
     with pytest.raises(TypeError, match=said):
         index.match(wrong)
     with pytest.raises(TypeError, match=said):
         index.match_batch([Event({"x": 1}), wrong])
-    with pytest.raises(TypeError, match="the interest is a"):
+    with pytest.raises(TypeError, match="the interest is "):
         index.add(2, wrong)
 
 

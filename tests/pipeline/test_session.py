@@ -53,6 +53,20 @@ def test_an_interrupt_is_no_story_of_py4j(caplog: pytest.LogCaptureFixture) -> N
     with pytest.raises(KeyboardInterrupt):
         client.send_command("anything")
     assert caplog.records == []
+
+    class Within(Interrupted):
+        """PySpark's handler of the signal asks for something in the midst of an answer."""
+
+        def send_command(self, _: str) -> str:
+            try:
+                raise RuntimeError("reentrant call inside <_io.BufferedReader name=3>")
+            except RuntimeError as error:
+                raise ValueError("Error while sending or receiving") from error
+
+    client._get_connection = Within
+    with pytest.raises(ValueError, match="sending"):
+        client.send_command("anything")
+    assert caplog.records == []
     logging.error("this is ours")
     assert [record.message for record in caplog.records] == ["this is ours"]
 

@@ -339,10 +339,23 @@ def why(decision: Decision) -> str:
         said = f" of {decision['predicted']['saves']:g} messages" if saved else ""
         return f"predicted -> measured, after the move{saved}{said}"
     if "took_s" in evidence and "decision" in evidence:
-        return f"{evidence['decision']}, after {evidence['took_s']:.1f} s"
+        cause = called(str(evidence["decision"]), str(decision["broker"]))
+        return f"{cause}, after {evidence['took_s']:.1f} s"
     if decision["kind"] == "refused":
         return f"{evidence['by']} objects: {evidence['why']}"
     return str(evidence.get("worth", {}).get("reason") or evidence.get("why", ""))
+
+
+def called(cause: str, broker: str) -> str:
+    """The decision of this broker that is a cause, by its id; the cause itself, if it is somebody else's.
+
+    >>> called("B8.4f1a/grape/decision 1", "B8")
+    'decision B8/grape/1'
+    """
+    maker, _, number = cause.rpartition("/decision ")
+    name, _, module = maker.rpartition("/")
+    is_ours = name == broker or name.startswith(f"{broker}.")
+    return f"decision {broker}/{module}/{number}" if is_ours else cause
 
 
 def before_and_after(decision: Decision) -> tuple[Mapping[str, float], Mapping[str, float]]:

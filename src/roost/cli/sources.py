@@ -29,7 +29,7 @@ from roost.cli.lines import (
     shown,
     text_of,
 )
-from roost.errors import UserError
+from roost.errors import UserError, type_of
 from roost.language import Event, LanguageError, ParseError, Subscription, parse_subscription
 from roost.language.lines import LineError, check_cells, check_header, csv_rows, json_object
 from roost.language.values import INT_MAX, INT_MIN
@@ -125,7 +125,7 @@ def _described(value: object) -> str:
     if isinstance(value, dict | list):
         return "nested"
     names = {bool: "a bool", int: "a number", float: "a number with a fraction", str: "a text"}
-    return names.get(type(value), f"a {type(value).__name__}")
+    return names.get(type(value), type_of(value))
 
 
 # --- NDJSON ---------------------------------------------------------------------------------------

@@ -102,7 +102,12 @@ def show(console: Console, sights: Sequence[Sight]) -> None:
     console.print(fitted(COLUMNS, rows, console.width))
     for sight in sights:
         if sight.trouble:
-            console.print(f"  {sight.name}: {sight.trouble}", style=style_of(sight), soft_wrap=True)
+            # Of one that is known by its address only, that is what the trouble begins with.
+            known = sight.trouble.startswith(
+                tuple(f"{before}{sight.name}: " for before in ("", "http://", "https://"))
+            )
+            said = sight.trouble if known else f"{sight.name}: {sight.trouble}"
+            console.print(f"  {said}", style=style_of(sight), soft_wrap=True)
         for warning in sight.warnings:
             console.print(f"  {sight.name}: {warning}", style="yellow", soft_wrap=True)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from numbers import Integral, Real
 from typing import Any
 
+from roost.errors import type_of
 from roost.language import (
     Advertisement,
     Filter,
@@ -22,8 +23,7 @@ from roost.language import (
 
 def wrong(name: str, value: object, expected: str) -> TypeError:
     """An argument is of a wrong type."""
-    have = "None" if value is None else f"a {type(value).__name__}"
-    return TypeError(f"{name} is {have}; expected {expected}")
+    return TypeError(f"{name} is {type_of(value)}; expected {expected}")
 
 
 def check_text(name: str, value: object, *, optional: bool = True) -> None:

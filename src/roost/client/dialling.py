@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from roost.broker.messages import Login
+from roost.client.arguments import check_kind
 from roost.client.connection import (
     GREETING_S,
     KEEPALIVE_S,
@@ -52,6 +53,10 @@ class Tls(Struct, frozen=True, kw_only=True):
     authority: str | Path = ""  # certificates of brokers are checked against it; else the system's
     certificate: str | Path = ""  # ours, for brokers that ask for one
     key: str | Path = ""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            check_kind(name, getattr(self, name), (str, Path), "a path, as a string or a Path")
 
 
 class DialError(Exception):

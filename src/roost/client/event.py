@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, overload
 
+from roost.client.arguments import check_text
+
 if TYPE_CHECKING:
     from typing import TypeVar
 
@@ -57,6 +59,8 @@ class EventView:
     def get(self, name: str, default: T) -> Value | T: ...
     def get(self, name: str, default: object = None) -> object:
         """An attribute, or the default if it is not there."""
+        if name.__class__ is not str:
+            check_text("name", name, optional=False)
         return self._publication.event.attributes.get(name, default)
 
     @property

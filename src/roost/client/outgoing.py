@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import msgpack
 
 from roost.client.advertising import CLASS, Shape, shape_of
+from roost.errors import type_of
 from roost.language import Event, LanguageError, Value
 from roost.language.values import CONSTANT_LENGTH_MAX, INT_MAX, STRING_LENGTH_MAX
 from roost.wire import Limits
@@ -163,7 +164,7 @@ class Outgoing:
     def _payload(self, payload: object) -> bytes:
         if not isinstance(payload, bytes | bytearray | memoryview):
             hint = " (encode the text first)" if isinstance(payload, str) else ""
-            what = f"the payload is a {type(payload).__name__}; expected bytes{hint}"
+            what = f"the payload is {type_of(payload)}; expected bytes{hint}"
             raise LanguageError(f"event: {what}")
         payload = bytes(payload)
         size_max = self._limits.payload_bytes_max
@@ -175,7 +176,7 @@ class Outgoing:
 
     def _headers(self, headers: Mapping[str, str]) -> tuple[dict[str, str], int]:
         if not isinstance(headers, Mapping):
-            raise LanguageError(f"event: headers are {type(headers).__name__}; expected a mapping")
+            raise LanguageError(f"event: headers are {type_of(headers)}; expected a mapping")
         if len(headers) > self._limits.headers_max:
             raise LanguageError(
                 f"event: {len(headers):,} headers; at most {self._limits.headers_max:,} are allowed"
@@ -189,7 +190,7 @@ class Outgoing:
     def _check_text(self, what: str, text: object, length_max: int) -> int:
         """How many bytes it takes."""
         if not isinstance(text, str):
-            raise LanguageError(f"event: {what} is {type(text).__name__}; expected a string")
+            raise LanguageError(f"event: {what} is {type_of(text)}; expected a string")
         if len(text) > length_max:
             have = f"{len(text):,} characters; at most {length_max:,} are allowed"
             raise LanguageError(f"event: {what} has {have}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from roost.errors import type_of
 from roost.language.errors import LanguageError, ParseError
 from roost.language.literals import BARE_NAME, QUOTED, LiteralError, abbreviate, write_string
 
@@ -90,7 +91,7 @@ class Cursor:
 def check_text(text: str) -> None:
     """Refuse what is too long to look at, before looking at it."""
     if not isinstance(text, str):
-        raise LanguageError(f"expected a text to parse, not {type(text).__name__}")
+        raise LanguageError(f"expected a text to parse, not {type_of(text)}")
     if len(text) > TEXT_LENGTH_MAX:
         raise ParseError(
             text,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self, final
 
+from roost.errors import type_of
 from roost.language.errors import LanguageError
 from roost.language.literals import write_name, write_value
 from roost.language.values import Value, check_name, check_value, kind_of
@@ -26,9 +27,7 @@ class Event:
 
     def __init__(self, attributes: Mapping[str, Value]) -> None:
         if not isinstance(attributes, Mapping):
-            raise LanguageError(
-                f"event: expected attributes by name, not {type(attributes).__name__}"
-            )
+            raise LanguageError(f"event: expected attributes by name, not {type_of(attributes)}")
         if len(attributes) > ATTRIBUTES_MAX:
             raise LanguageError(
                 f"event: {len(attributes):,} attributes; at most {ATTRIBUTES_MAX:,} are allowed"

@@ -12,6 +12,7 @@ from functools import reduce
 from operator import and_
 from typing import final
 
+from roost.errors import type_of
 from roost.language.errors import LanguageError
 from roost.language.event import Event
 from roost.language.predicate import Predicate
@@ -32,9 +33,7 @@ class Filter:
 
     def __init__(self, predicates: Iterable[Predicate] = ()) -> None:
         if not hasattr(predicates, "__iter__"):
-            raise TypeError(
-                f"the predicates are a {type(predicates).__name__}; expected Predicates"
-            )
+            raise TypeError(f"the predicates are {type_of(predicates)}; expected Predicates")
         self.predicates = tuple(predicates)
         self._sets = None
         for predicate in self.predicates:
@@ -92,7 +91,7 @@ class Disjunction:
 
     def __init__(self, filters: Iterable[Filter]) -> None:
         if not hasattr(filters, "__iter__"):
-            raise TypeError(f"the filters are a {type(filters).__name__}; expected Filters")
+            raise TypeError(f"the filters are {type_of(filters)}; expected Filters")
         self.filters = tuple(filters)
         for filter_ in self.filters:
             if not isinstance(filter_, Filter):
@@ -157,23 +156,23 @@ def filters_of(interest: Interest) -> tuple[Filter, ...]:
     if isinstance(interest, Disjunction):
         return interest.filters
     raise TypeError(
-        f"the interest is a {type(interest).__name__}; expected a Filter, a Subscription or an"
+        f"the interest is {type_of(interest)}; expected a Filter, a Subscription or an"
         " Advertisement (parse_filter and others make one of a text)"
     )
 
 
 def not_an_event(event: object) -> TypeError:
     """Something else was handed in where an event is matched."""
-    return TypeError(f"the event is a {type(event).__name__}; expected an Event, of attributes")
+    return TypeError(f"the event is {type_of(event)}; expected an Event, of attributes")
 
 
 def check_filter(filter_: object) -> None:
     """A TypeError if it is none."""
     if not isinstance(filter_, Filter):
-        what = f"the filter is a {type(filter_).__name__}; expected a Filter"
+        what = f"the filter is {type_of(filter_)}; expected a Filter"
         raise TypeError(f"{what} (parse_filter makes one of a text)")
 
 
 def _wrong(name: str, member: object, kind: str, parser: str) -> TypeError:
-    what = f"among the {name} is a {type(member).__name__}; expected only {kind}s"
+    what = f"among the {name} is {type_of(member)}; expected only {kind}s"
     return TypeError(f"{what} ({parser} reads a text)")

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, assert_never, final
 
+from roost.errors import type_of
 from roost.language import numberset, stringset
 from roost.language.errors import LanguageError
 from roost.language.literals import write_readable_name, write_value
@@ -91,6 +92,9 @@ class Predicate:
 
     def holds(self, value: Value) -> bool:
         """Whether the attribute's value satisfies this predicate; another kind of value does not."""
+        if not isinstance(value, (int, float, str)):  # a bool is an int
+            what = f"the value is {type_of(value)}"
+            raise TypeError(f"{what}; expected a bool, an int, a float or a string")
         if is_nan(value):
             return False
         if self.operator is Operator.PRESENT:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 
+from roost.errors import type_of
 from roost.language.errors import LanguageError
 from roost.language.event import Event
 from roost.language.filter import Filter, Interest, filters_of
@@ -47,7 +48,7 @@ def to_bracket(x: Predicate | Interest | Event) -> str:
 def to_json(event: Event) -> str:
     """`{"class": "STOCK", "volume": 400000}`; an error for the numbers that JSON does not have."""
     if not isinstance(event, Event):
-        raise TypeError(f"the event is {type(event).__name__}; expected an Event")
+        raise TypeError(f"the event is {type_of(event)}; expected an Event")
     for name, value in event.attributes.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise LanguageError(f"event attribute {name[:40]!r}: JSON has no {value}")

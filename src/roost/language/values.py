@@ -19,6 +19,7 @@ from __future__ import annotations
 import enum
 import math
 
+from roost.errors import type_of
 from roost.language.errors import LanguageError
 
 Value = bool | int | float | str
@@ -58,7 +59,7 @@ def is_nan(value: Value) -> bool:
 def check_name(name: object, where: str) -> str:
     """`name` if it can name an attribute, else a `LanguageError` that says where and why."""
     if not isinstance(name, str):
-        raise LanguageError(f"{where}: an attribute name is a string, not {type(name).__name__}")
+        raise LanguageError(f"{where}: an attribute name is a string, not {type_of(name)}")
     if not name:
         raise LanguageError(f"{where}: an attribute name is empty")
     if len(name) > NAME_LENGTH_MAX:
@@ -135,7 +136,7 @@ def _describe(value: object) -> str:
         return "a nested object"
     if isinstance(value, list | tuple | set | frozenset):
         return "a nested list"
-    return f"a {type(value).__name__}"
+    return type_of(value)
 
 
 def next_number(x: Number) -> Number | None:

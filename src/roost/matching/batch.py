@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from roost.errors import UserError
+from roost.errors import UserError, type_of
 from roost.language import Event
 from roost.language.filter import not_an_event
 from roost.language.values import EXACT_INT, STRING_LENGTH_MAX
@@ -222,7 +222,7 @@ def _named(columns: Columns) -> Iterable[tuple[str, Any]]:
         return zip(columns.schema.names, columns.columns, strict=True)
     if not _is_frame(columns):
         raise TypeError(
-            f"events are a {type(columns).__name__}; expected a list of events, columns by name,"
+            f"events are {type_of(columns)}; expected a list of events, columns by name,"
             " an Arrow table or a pandas frame"
         )
     names = list(columns.columns)

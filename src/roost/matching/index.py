@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roost.errors import UserError
+from roost.errors import UserError, type_of
 from roost.language import Event, Filter, Interest, filters_of
 from roost.language.filter import not_an_event
 from roost.language.values import EXACT_INT
@@ -146,7 +146,7 @@ class Index:
         if given.ndim != 1 or (len(given) and not np.issubdtype(given.dtype, np.integer)):
             raise UserError("the ids must be one column of whole numbers")
         if not isinstance(predicates, Sequence):
-            what = f"the predicates are a {type(predicates).__name__}"
+            what = f"the predicates are {type_of(predicates)}"
             raise TypeError(f"{what}; expected (attribute, operator, constants) of each")
         keys = given.astype(np.int64)
         self._refuse_duplicates(keys)
@@ -248,7 +248,7 @@ class Index:
         [2]
         """
         if type(octets) is not bytes:
-            raise TypeError(f"octets are a {type(octets).__name__}; expected bytes")
+            raise TypeError(f"octets are {type_of(octets)}; expected bytes")
         reading, start = self._reading, self._read
         if (
             reading is None
@@ -281,13 +281,11 @@ class Index:
         Each is a map as MessagePack has it, as for `match_bytes`.
         """
         if not isinstance(octets, bytes):
-            raise TypeError(f"octets are a {type(octets).__name__}; expected bytes")
+            raise TypeError(f"octets are {type_of(octets)}; expected bytes")
         try:
             places = np.ascontiguousarray(starts, np.int64)
         except (TypeError, ValueError):
-            raise TypeError(
-                f"starts are a {type(starts).__name__}; expected whole numbers"
-            ) from None
+            raise TypeError(f"starts are {type_of(starts)}; expected whole numbers") from None
         if places.ndim != 1 or not len(places) or places[0] < 0 or places[-1] > len(octets):
             raise UserError(
                 f"starts are no places in {len(octets):,} bytes, from the first to the last"
@@ -397,7 +395,7 @@ class Index:
         [[0, 1, 3], [1, 1, 2]]
         """
         if not isinstance(columns, Mapping):
-            raise TypeError(f"columns is a {type(columns).__name__}; expected a mapping of arrays")
+            raise TypeError(f"columns is {type_of(columns)}; expected a mapping of arrays")
         if events is None:
             events = len(next(iter(columns.values()), ()))
         elif type(events) is not int or events < 0:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from roost.errors import type_of
 from roost.language import Event, Interest, filters_of
 from roost.matching.contract import DuplicateIdError, Ids, UnknownIdError, check_id
 
@@ -31,14 +32,14 @@ class Naive:
     def match(self, event: Event) -> Ids:
         """The ids of the subscriptions that the event matches."""
         if not isinstance(event, Event):
-            raise TypeError(f"the event is {type(event).__name__}; expected an Event")
+            raise TypeError(f"the event is {type_of(event)}; expected an Event")
         matched = [id_ for id_, interest in self._interests.items() if interest.matches(event)]
         return np.array(matched, np.int64)
 
     def match_batch(self, events: Iterable[Event]) -> tuple[Ids, Ids]:
         """(offsets, ids): event i matches ids[offsets[i]:offsets[i + 1]]."""
         if not isinstance(events, Iterable):
-            raise TypeError(f"the events are {type(events).__name__}; expected Events")
+            raise TypeError(f"the events are {type_of(events)}; expected Events")
         answers = [self.match(event) for event in events]
         offsets = np.cumsum([0, *map(len, answers)], dtype=np.int64)
         return offsets, np.concatenate([np.empty(0, np.int64), *answers])

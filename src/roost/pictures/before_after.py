@@ -21,7 +21,9 @@ SLOT, BOX_WIDTH, BOX_HEIGHT = 68.0, 44.0, 24.0
 TAG_WIDTH, TAG_HEIGHT, TAG_STEP = 30.0, 17.0, 20.0
 WIDEST_LINK = 16.0
 MARGIN, TREE_TOP, GAP = 36.0, 132.0, 70.0
-ROW_HEIGHT = 22.0
+ROW_HEIGHT = 25.0
+# A page shows it at three quarters of its size: what is smaller than these can't be read there.
+TITLE, HEADING, WORDS, SMALL, SMALLEST = 22, 17, 15, 13, 12
 
 
 class Half(Struct, frozen=True):
@@ -63,28 +65,28 @@ def picture(
     panel = right - left
     table_top = TREE_TOP + deepest + BOX_HEIGHT + tags * TAG_STEP + 40
     width = 2 * MARGIN + 2 * panel + GAP
-    height = table_top + (len(rows) + 1) * ROW_HEIGHT + 70
+    height = table_top + (len(rows) + 1) * ROW_HEIGHT + 60
     busiest = max(max(half.link_per_s.values(), default=0.0) for half in halves.values()) or 1.0
     lines = [
-        text(MARGIN, 40, title, 19, bold=True),
+        text(MARGIN, 40, title, TITLE, bold=True),
         text(
             MARGIN,
-            62,
+            66,
             "P1, P2, ... are publishers; brokers of the same colour have their subscribers (how many"
             " stands below). Numbers on links: messages/s.",
-            12,
+            WORDS,
         ),
     ]
     for number, (name, half) in enumerate(halves.items()):
         shift = Point(MARGIN - left + number * (panel + GAP), TREE_TOP)
-        lines.append(text(MARGIN + number * (panel + GAP), 96, name, 15, bold=True))
+        lines.append(text(MARGIN + number * (panel + GAP), 100, name, HEADING, bold=True))
         lines.append(f'<g transform="translate({shift.x:.1f} {shift.y:.1f})">')
         lines += _links(tree, points, half, busiest)
         for broker in topology.brokers:
             lines += _broker(broker, points[broker], half, groups, not tree.children[broker])
         lines.append("</g>")
     lines += _table(rows, list(halves), table_top)
-    lines.append(text(MARGIN, height - 24, footer))
+    lines.append(text(MARGIN, height - 24, footer, WORDS))
     return document(width, height, title, lines)
 
 
@@ -100,7 +102,9 @@ def _links(tree: Rooted, points: Mapping[str, Point], half: Half, busiest: float
             f' stroke-linecap="round"/>'
         )
         if rate >= 1:
-            labels.append(text((a.x + b.x) / 2, (a.y + b.y) / 2 + 4, f"{rate:,.0f}", 11, "middle"))
+            labels.append(
+                text((a.x + b.x) / 2, (a.y + b.y) / 2 + 4, f"{rate:,.0f}", SMALL, "middle")
+            )
     yield from labels
 
 
@@ -111,10 +115,10 @@ def _broker(
     colour = COLOURS[groups[broker] % len(COLOURS)] if subscribers else RELAY
     yield _box(at.x, at.y, BOX_WIDTH, BOX_HEIGHT, 5, colour if subscribers else PAPER, colour)
     ink = PAPER if subscribers else INK
-    yield text(at.x, at.y + 4.5, broker, 12, "middle", ink)
+    yield text(at.x, at.y + 4.5, broker, SMALL, "middle", ink)
     below = at.y + BOX_HEIGHT / 2 + 13
     if subscribers:
-        yield text(at.x, below, f"{subscribers}", 10, "middle", colour)
+        yield text(at.x, below, f"{subscribers}", SMALLEST, "middle", colour)
     here = sorted(name for name, place in half.places.items() if place == broker)
     for number, name in enumerate(here):
         # Below a leaf there is room, and beside the others.
@@ -125,18 +129,18 @@ def _broker(
             y = at.y
         colour = COLOURS[groups[name] % len(COLOURS)]
         yield _box(x, y, TAG_WIDTH, TAG_HEIGHT, TAG_HEIGHT / 2, PAPER, colour)
-        yield text(x, y + 4, name, 11, "middle", colour, bold=True)
+        yield text(x, y + 4, name, SMALLEST, "middle", colour, bold=True)
 
 
 def _table(rows: Sequence[Row], heads: Sequence[str], top: float) -> Iterator[str]:
     columns = (MARGIN, MARGIN + 400, MARGIN + 510, MARGIN + 610)
     for x, head in zip(columns[1:], (*heads, "change"), strict=True):
-        yield text(x, top, head, 12, "end", bold=True)
+        yield text(x, top, head, WORDS, "end", bold=True)
     for number, row in enumerate(rows, 1):
         y = top + number * ROW_HEIGHT
-        yield text(columns[0], y, row.what, 13)
+        yield text(columns[0], y, row.what, WORDS)
         for x, words in zip(columns[1:], (row.before, row.after, row.change), strict=True):
-            yield text(x, y, words, 13, "end")
+            yield text(x, y, words, WORDS, "end")
 
 
 def _box(

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -83,8 +83,17 @@ def spark_session(
     session = start_session(master, conf, app=app)
     try:
         yield session
+    except (KeyboardInterrupt, SystemExit):
+        _say_nothing(session)
+        raise
     finally:
         session.stop()
+
+
+def _say_nothing(session: SparkSession) -> None:
+    """What is broken off on purpose is no failure, of which the JVM would tell a page for every job."""
+    with suppress(Exception):  # of one that has no JVM of ours, or whose JVM has gone already
+        session.sparkContext.setLogLevel("OFF")
 
 
 def _running() -> SparkSession | None:
@@ -195,10 +204,25 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
     """Whether a record is anything but py4j's story of an interrupt, which it then raises as well.
 
     It tells it to the root of all loggers, so that it comes with a traceback wherever nobody has asked for
-    a log.
+    a log. And it tells it three times where this thread waits for Java: PySpark's handler of the signal would
+    cancel all jobs by the connection that is being read.
     """
     is_theirs = Path(record.pathname).parent.name == "py4j"
-    return not (is_theirs and record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
+    error = record.exc_info[1] if record.exc_info else None
+    return not (is_theirs and any(map(_is_interrupt, _story_of(error))))
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Also what comes of asking for something in the midst of an answer, which a handler alone can do."""
+    is_within = isinstance(error, RuntimeError) and "reentrant call" in str(error)
+    return is_within or isinstance(error, KeyboardInterrupt)
+
+
+def _story_of(error: BaseException | None) -> Iterator[BaseException]:
+    """It, and what it came of."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _at(master: str | None) -> str:

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 from msgspec import inspect as types
 
-from roost.errors import UserError
+from roost.errors import UserError, type_of
 from roost.language.literals import abbreviate
 
 S = TypeVar("S", bound=Struct)
@@ -261,4 +261,4 @@ def shown(value: object) -> str:
     try:
         return abbreviate(toml_value(value))
     except TypeError:
-        return f"a {type(value).__name__}"
+        return type_of(value)

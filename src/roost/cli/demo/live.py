@@ -69,13 +69,17 @@ def holds(shown: dict[str, Any]) -> bool:
 
 def show_plan(console: Console, plan: Plan) -> None:
     """Who is where."""
+    from rich.padding import Padding
+
     console.print(f"\n{TITLE}", style="bold")
-    console.print(
-        f"  {len(plan.topology.brokers)} brokers linked as a tree, on real sockets;"
-        f" {len(plan.publishers)} publishers of stock quotes and {len(plan.subscribers)} subscribers.\n"
-        "  Each publisher's subscribers are close to each other, and the publisher is at the other end of"
-        " the\n  tree. GRAPE is to find that out.\n"
+    words = (
+        f"{len(plan.topology.brokers)} brokers linked as a tree, on real sockets;"
+        f" {len(plan.publishers)} publishers of stock quotes and {len(plan.subscribers)} subscribers."
+        " Each publisher's subscribers are close to each other, and the publisher is at the other end of"
+        " the tree. GRAPE is to find that out."
     )
+    # However wide the terminal is, no line is broken twice.
+    console.print(Padding(words, (0, 0, 1, 2), expand=False))
 
 
 def show_report(console: Console, report: Report, played: Played, picture: Path) -> None:

@@ -27,7 +27,7 @@ from inspect import getdoc
 from pathlib import Path
 
 from roost.blame import in_words
-from roost.errors import UserError
+from roost.errors import UserError, type_of
 
 Value = bool | int | float | str
 Parameters = dict[str, Value]
@@ -137,9 +137,7 @@ def load_task(reference: str) -> Task:
     if isinstance(found, Task):
         return found
     if not callable(found):
-        what = (
-            "there is nothing of that name" if found is None else f"it is a {type(found).__name__}"
-        )
+        what = "there is nothing of that name" if found is None else f"it is {type_of(found)}"
         raise UserError(
             f"{reference}: {what}; expected a function of parameters and a seed, or a Task"
         )

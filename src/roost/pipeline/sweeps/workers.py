@@ -27,6 +27,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from roost.errors import type_of
 from roost.pipeline.sweeps.folder import Result, SweepFolder
 from roost.pipeline.sweeps.grid import FIXED, Cell
 from roost.pipeline.sweeps.tasks import Row, Task, Value, load_task
@@ -105,9 +106,7 @@ def run_cell(work: Work, task: Task, cell: Cell) -> Result:
 def flat_row(row: Row, cell: Cell) -> dict[str, Value | None]:
     """The row of a task as it is kept: NumPy's numbers as plain ones, those that are not finite as None."""
     if not isinstance(row, Mapping):
-        raise TypeError(
-            f"the task gave a {type(row).__name__}; expected a mapping from names to figures"
-        )
+        raise TypeError(f"the task gave {type_of(row)}; expected a mapping from names to figures")
     taken = {*FIXED, *(parameter.lower() for parameter in cell.parameters)}
     flat: dict[str, Value | None] = {}
     for name, given in row.items():
@@ -119,7 +118,7 @@ def flat_row(row: Row, cell: Cell) -> dict[str, Value | None]:
             )
         if not isinstance(value, bool | int | float | str | None):
             raise TypeError(
-                f"the figure {name!r} is a {type(value).__name__};"
+                f"the figure {name!r} is {type_of(value)};"
                 " expected a number, a text, a truth or None"
             )
         if isinstance(value, int) and not -INT_MAX <= value < INT_MAX:
