@@ -41,6 +41,7 @@ BROKERS_ONLY = {
     "test_reconnect": {"test_the_brokers_of_a_url_in_turn"},
     "test_runs": {"test_a_refusal_amid_many"},
     "test_security": {"test_what_was_not_granted"},
+    "test_transient": {"test_a_broker_that_cannot_tell_yet_is_asked_again"},
 }
 
 

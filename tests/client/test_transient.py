@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from roost.broker.messages import AttachRefused, Ping
+from roost.broker.hops import Session
+from roost.broker.messages import AttachRefused, Ping, Refused, Settle
+from roost.broker.requests import Requests
 from roost.client import ConnectError, SessionOver, connect
 from roost.runtime.tables import LimitsTable
 from roost.wire import PREFACE, encode
@@ -140,3 +143,25 @@ def test_who_comes_while_a_broker_stops_may_come_again(monkeypatch: pytest.Monke
             monkeypatch.setattr(server, "_stopping", False)
 
     test()
+
+
+@pytest.mark.parametrize("durable", [None, "archive"])
+@in_loop
+async def test_a_broker_that_cannot_tell_yet_is_asked_again(durable: str | None) -> None:
+    """While too much waits for a neighbour nobody can say what has settled: that is not the subscription's end."""
+    settles, refused = Requests.settles, []
+
+    def at_first_refuses(self: Requests, session: Session, message: Settle) -> None:
+        if len(refused) < 2:
+            refused.append(message.id)
+            self._tell(session, Refused(message.id, "too much waits for a neighbour"))
+        else:
+            settles(self, session, message)
+
+    with mock.patch.object(Requests, "settles", at_first_refuses):
+        async with serving() as server, connect(url_of(server)) as client:
+            subscription = client.subscribe("n > 0", durable=durable)
+            await subscription.ready()
+            assert len(refused) == 2
+            await client.publish({"n": 1})
+            assert numbers(await take(subscription, 1)) == [1]

@@ -329,7 +329,8 @@ class Line:
         elif news.what == "refused" and self.machine.state == "refused":
             self._session_refused(news.reason)
         elif news.what == "refused":
-            self._owner.refused(news.about, news.reason)
+            if not self.settling.refused(news.about):
+                self._owner.refused(news.about, news.reason)
         elif news.what == "dropped":
             self._owner.dropped(int(news.about))
         elif news.what == "settled":

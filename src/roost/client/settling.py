@@ -1,7 +1,8 @@
 """Asking the brokers whether what was asked for has come into effect everywhere.
 
 A broker answers when a marker that went behind the request has passed all brokers, which costs a message on
-each link. So all who ask in one turn of the event loop share one question.
+each link. So all who ask in one turn of the event loop share one question. While more waits for a neighbour than
+may, a broker refuses to say: that will pass, so it is asked again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 
 Missing: TypeAlias = tuple[str, ...] | None
+
+# Until a broker is asked again that could not tell.
+AGAIN_S = 0.5
 
 
 class Settling:
@@ -48,6 +52,17 @@ class Settling:
         future = self._asked.pop(id_, None)
         if future is not None:
             future.set_result(tuple(missing.split()))
+
+    def refused(self, id_: str) -> bool:
+        """A broker can't tell yet. False: it was no question of ours."""
+        if id_ not in self._asked:
+            return False
+        self._line.loop.call_later(AGAIN_S, self._repeat, id_)
+        return True
+
+    def _repeat(self, id_: str) -> None:
+        if id_ in self._asked:
+            self._line.handle(SettleRequested(id_))
 
     def ask_again(self) -> None:
         """A session began anew, whose broker has never heard the questions."""
