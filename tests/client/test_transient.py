@@ -148,8 +148,9 @@ def test_who_comes_while_a_broker_stops_may_come_again(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("durable", [None, "archive"])
 @in_loop
 async def test_a_broker_that_cannot_tell_yet_is_asked_again(durable: str | None) -> None:
-    """While too much waits for a neighbour nobody can say what has settled: that is not the subscription's end."""
-    settles, refused = Requests.settles, []
+    """While too much waits for a neighbour, nobody can say what has settled: no end of a subscription."""
+    settles = Requests.settles
+    refused: list[str] = []
 
     def at_first_refuses(self: Requests, session: Session, message: Settle) -> None:
         if len(refused) < 2:

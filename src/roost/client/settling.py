@@ -1,8 +1,8 @@
 """Asking the brokers whether what was asked for has come into effect everywhere.
 
 A broker answers when a marker that went behind the request has passed all brokers, which costs a message on
-each link. So all who ask in one turn of the event loop share one question. While more waits for a neighbour than
-may, a broker refuses to say: that will pass, so it is asked again.
+each link. So all who ask in one turn of the event loop share one question. While more waits for a neighbour
+than may, a broker refuses to say: that will pass, so it is asked again.
 """
 
 from __future__ import annotations
