@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -145,9 +146,9 @@ def test_who_comes_while_a_broker_stops_may_come_again(monkeypatch: pytest.Monke
     test()
 
 
-@pytest.mark.parametrize("durable", ["", "archive"])
+@pytest.mark.parametrize("options", [{}, {"durable": "archive"}])
 @in_loop
-async def test_a_broker_that_cannot_tell_yet_is_asked_again(durable: str) -> None:
+async def test_a_broker_that_cannot_tell_yet_is_asked_again(options: dict[str, Any]) -> None:
     """While too much waits for a neighbour, nobody can say what has settled: no end of a subscription."""
     settles = Requests.settles
     refused: list[str] = []
@@ -161,7 +162,7 @@ async def test_a_broker_that_cannot_tell_yet_is_asked_again(durable: str) -> Non
 
     with mock.patch.object(Requests, "settles", at_first_refuses):
         async with serving() as server, connect(url_of(server)) as client:
-            subscription = client.subscribe("n > 0", durable=durable)
+            subscription = client.subscribe("n > 0", **options)
             await subscription.ready()
             assert len(refused) == 2
             await client.publish({"n": 1})
