@@ -328,11 +328,8 @@ class BrokerServer:
             return
         if self.choked:
             connection.read_or_not()
-        if self._users is None:
-            return
-        certificate = connection.transport.get_extra_info("peercert")
-        if certificate:
-            answer = self._users.permission_of_certificate(names_of_peer(certificate))
+        if self._users is not None and (shown := connection.transport.get_extra_info("peercert")):
+            answer = self._users.permission_of_certificate(names_of_peer(shown))
             if not isinstance(answer, str):  # else it may still log in
                 connection.principal = answer.principal
                 self.shell.handle(Identified(connection.id, answer))
