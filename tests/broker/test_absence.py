@@ -212,6 +212,25 @@ def test_what_nobody_asked_for_is_kept_up_to_a_bound() -> None:
     assert report.about == "B2"
 
 
+def test_what_it_has_had_long_ago_does_not_count() -> None:
+    """The bound is of what waits, however much has passed before."""
+    federation = with_subscriber(("B1", "B2"), at="B2", spare_max=5)
+    for publisher, what in (("pub", "a > 0"), ("other", "b > 0")):
+        federation.client(publisher, "B1")
+        federation.advertise(publisher, what)
+    federation.settle()
+    for i in range(20):
+        federation.publish("pub", a=i + 1)
+    federation.settle()
+    sever(federation, "B1", "B2")
+    for i in range(4):
+        federation.publish("other", b=i + 1)
+    federation.settle()
+    assert not [r for _, r in federation.reports if r.what == "neighbour given up"]
+    channel = federation.brokers["B1"].links["B2"].channel
+    assert channel.data.sent - channel.data.acked == 4
+
+
 def test_what_it_had_asked_for_stops_only_those_who_publish_it() -> None:
     federation = with_subscriber(("B1", "B2"), at="B2", link_outbox_max=10)
     for publisher, what in (("pub", "a > 0"), ("other", "b > 0")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -282,3 +283,12 @@ def test_modules_of_the_driver_hear_what_is_routed() -> None:
     (visit,) = room.witness.visits
     assert visit == Visit(event("C", 2), 0, "C", True, [], {"C": ("C/1",)})
     room.handle(ev.ModuleSwitched("nobody", ModuleState.ACTING.value))
+
+
+def test_a_note_goes_ahead_of_data_unless_it_is_to_be_behind() -> None:
+    station = Room(Mesh).station
+    with mock.patch.object(station, "tell") as tell:
+        station.note(mock.Mock(), b"first", cause="why")
+        station.note(mock.Mock(), b"second", cause="why", behind=True)
+    notes = [call.args[1] for call in tell.call_args_list]
+    assert [(note.body, note.behind) for note in notes] == [(b"first", False), (b"second", True)]

@@ -4,11 +4,12 @@ others of its client not for long."""
 from __future__ import annotations
 
 import asyncio
+from unittest import mock
 
 import pytest
 
 from roost.broker.messages import Ack
-from roost.client import EventsDropped, Overrun, Stalled, Subscription, connect, intake
+from roost.client import Client, EventsDropped, Overrun, Stalled, Subscription, connect, intake
 from roost.client import inbox as inboxes
 from roost.client import line as lines
 from roost.client.inbox import Inbox
@@ -272,6 +273,22 @@ async def test_nobody_is_set_aside_where_nobody_waits(monkeypatch: pytest.Monkey
         reading = asyncio.create_task(take(one, 100))
         assert numbers(await take(other, 100)) == list(range(100))
         assert numbers(await reading) == list(range(100))
+
+
+@in_loop
+async def test_nobody_looks_after_one_that_has_room_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = mock.Mock()
+    monkeypatch.setattr(intake, "HELD_UP_S", 0.05)
+    monkeypatch.setattr(Client, "_held_up", looks)
+    async with connect("memory://") as client:
+        one = client.subscribe("n >= 0", buffer_max=10)
+        for n in range(30):
+            await client.publish({"n": n})
+        await until(lambda: one.waiting == 10)
+        assert numbers(await take(one, 30)) == list(range(30))
+        before = looks.call_count
+        await asyncio.sleep(0.2)
+        assert looks.call_count == before
 
 
 @in_loop

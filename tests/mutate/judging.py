@@ -24,8 +24,6 @@ from tests.mutate.reach import Reach, environment
 # A test may take so long, and so many times what it takes.
 SLACK_S, SLACK = 20.0, 10.0
 START_S = 120.0
-# In the names of files whose functions are machine code, where nobody sees lines executed.
-COMPILED = "kernel"
 # So many are tried first: most mutants are noticed by them, and there are fewer files to read.
 FIRST = 50
 # Tests of which time is no part.
@@ -98,8 +96,8 @@ class Judge:
         package = mutant.file.split("/")[2]
         took = self._reach.took
         found = self._reach.tests_of(mutant.file, *mutant.lines)
-        # No test is seen to execute it, and any may.
-        if mutant.on_import or (not found and COMPILED in mutant.file):
+        # No test is seen to execute it (machine code, or what runs on import), and any may.
+        if mutant.on_import or not found:
             found |= self._reach.tests_of_file(mutant.file)
         return sorted(found, key=lambda test: (f"tests/{package}/" not in test, took[test], test))
 

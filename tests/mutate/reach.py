@@ -24,7 +24,7 @@ CACHE = ROOT / ".cache" / "mutate"
 # random scenarios are run for survivors (see `judging`).
 TESTS = (
     *("broker", "wire", "client", "relocation", "scenarios", "runtime", "simulation"),
-    *("chunks", "entry", "testing"),
+    *("chunks", "entry", "testing", "test_public.py"),
 )
 LEFT_OUT = {"tests/simulation/test_planted_bugs.py"}
 
