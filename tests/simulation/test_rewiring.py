@@ -270,8 +270,11 @@ class Restless(Module):
         anchor = {"B1": "B2", "B2": "B1"}.get(around.broker)
         if anchor is None or not {"B0", anchor} <= {*around.neighbours}:
             return
-        link = link_between(around.broker, "B0")
-        cause = around.propose(
+        self.want("B0", anchor)
+
+    def want(self, mover: str, anchor: str) -> None:
+        link = link_between(self.around.broker, mover)
+        cause = self.around.propose(
             "rewiring",
             "rewire",
             link,
@@ -281,7 +284,7 @@ class Restless(Module):
             predicted={"saves": 1.0},
         )
         if cause is not None:
-            self.objections.append(around.rewire("B0", anchor, cause))
+            self.objections.append(self.around.rewire(mover, anchor, cause))
 
     def rewired(self, mover: str, anchor: str, objection: str, now: float) -> None:  # noqa: ARG002
         self.outcomes.append(objection)
@@ -293,15 +296,9 @@ class Twice(Restless):
     name = "twice"
 
     def timer(self, name: str, now: float) -> None:  # noqa: ARG002
-        around = self.around
-        if around.broker == "B1":
-            for mover in ("B0", "B3"):
-                link = link_between("B1", mover)
-                wanted = around.propose(
-                    "rewiring", "rewire", link, "B2", subjects=[link], evidence={}, predicted={}
-                )
-                assert wanted is not None
-                self.objections.append(around.rewire(mover, "B2", wanted))
+        if self.around.broker == "B1":
+            self.want("B0", "B2")
+            self.want("B3", "B2")
 
 
 def test_what_can_not_begin_gives_its_lease_back_at_once() -> None:
@@ -323,6 +320,36 @@ def test_what_can_not_begin_gives_its_lease_back_at_once() -> None:
     assert [(d.subject, d.evidence["why"], d.evidence["took_s"]) for d in abandoned] == [
         ("B1 - B3", busy, 0.0)
     ]
+
+
+class Crosswise(Restless):
+    """At the same moment B1 wants B0 behind B2, and B0 wants B3 behind B1."""
+
+    name = "crosswise"
+
+    def timer(self, name: str, now: float) -> None:  # noqa: ARG002
+        wanted = {"B1": ("B0", "B2"), "B0": ("B3", "B1")}.get(self.around.broker)
+        if wanted is not None:
+            self.want(*wanted)
+
+
+def test_whoever_wanted_it_hears_that_the_mover_or_the_anchor_refuses() -> None:
+    text = workload(links="B0 B1,B1 B2,B0 B3")
+    parsed = parse_workload(text, "rewiring", Path())
+    modules: dict[str, Crosswise] = {}
+
+    def make(broker: str) -> list[Module]:
+        modules[broker] = Crosswise()
+        return [modules[broker]]
+
+    world = World(parsed.settings, parsed.statements, modules=make)
+    run(world, UNTIL_S)
+    checks = check(world, rested=rest(world), must_rest=True)
+    assert checks.clean, checks.violations
+    assert modules["B1"].objections == modules["B0"].objections == [""]
+    assert modules["B1"].outcomes == ["B0 is being rewired: B0 - B3 - B1"]
+    assert modules["B0"].outcomes == ["B1 is being rewired: B1 - B0 - B2"]
+    assert world.rewirings == 0
 
 
 def test_a_mover_that_is_quicker_than_the_word_that_it_is_over() -> None:
