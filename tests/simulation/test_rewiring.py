@@ -246,6 +246,17 @@ def test_what_a_mover_that_has_lost_its_memory_sends_the_old_way_gets_to_the_anc
     assert checks.rested
 
 
+@pytest.mark.parametrize("at", [7.5, 8.1, 8.7])
+def test_events_of_a_mover_that_is_adopted_do_not_overtake_those_on_the_old_way(at: float) -> None:
+    """It has lost its memory, publishes by way of the middle, and is told of the anchor, which is nearer."""
+    lost = (f"{at} broker crash {MOVER} lose", f"{at + 0.05} broker restart {MOVER}")
+    far = workload(MOVE, *lost, durable=False).replace("link add B1 B2 10", "link add B1 B2 300")
+    world, checks = ran(far.replace("link_latency_ms 10", "link_latency_ms 0"))
+    assert checks.clean, checks.violations
+    assert checks.rested
+    assert links_of(world) == MOVED
+
+
 def test_who_is_left_by_a_mover_hears_that_ahead_of_who_is_behind_it() -> None:
     """The middle, which has lost its memory, would close the link, and never be told (a coincidence)."""
     _, _, checks = fuzz(204, REWIRINGS)
