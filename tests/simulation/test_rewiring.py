@@ -246,12 +246,29 @@ def test_what_a_mover_that_has_lost_its_memory_sends_the_old_way_gets_to_the_anc
     assert checks.rested
 
 
+def far(text: str) -> str:
+    """The same where the anchor is far from the middle, and near the mover."""
+    text = text.replace("link add B1 B2 10", "link add B1 B2 300")
+    return text.replace("link_latency_ms 10", "link_latency_ms 0")
+
+
 @pytest.mark.parametrize("at", [7.5, 8.1, 8.7])
 def test_events_of_a_mover_that_is_adopted_do_not_overtake_those_on_the_old_way(at: float) -> None:
     """It has lost its memory, publishes by way of the middle, and is told of the anchor, which is nearer."""
     lost = (f"{at} broker crash {MOVER} lose", f"{at + 0.05} broker restart {MOVER}")
-    far = workload(MOVE, *lost, durable=False).replace("link add B1 B2 10", "link add B1 B2 300")
-    world, checks = ran(far.replace("link_latency_ms 10", "link_latency_ms 0"))
+    world, checks = ran(far(workload(MOVE, *lost, durable=False)))
+    assert checks.clean, checks.violations
+    assert checks.rested
+    assert links_of(world) == MOVED
+
+
+@pytest.mark.parametrize("at", [8.7, 9.0])
+def test_a_middle_that_comes_back_late_in_it_tells_the_anchor_nothing_of_the_mover(
+    at: float,
+) -> None:
+    """Else the anchor would have from it what it has from the mover, and is to have from there only."""
+    back = (f"{at} broker crash {MIDDLE} keep", f"{at + 0.3} broker restart {MIDDLE}")
+    world, checks = ran(far(workload(MOVE, *back)))
     assert checks.clean, checks.violations
     assert checks.rested
     assert links_of(world) == MOVED
