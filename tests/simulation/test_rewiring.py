@@ -252,11 +252,15 @@ def far(text: str) -> str:
     return text.replace("link_latency_ms 10", "link_latency_ms 0")
 
 
+@pytest.mark.parametrize("slowness", [1, 100])
 @pytest.mark.parametrize("at", [7.5, 8.1, 8.7])
-def test_events_of_a_mover_that_is_adopted_do_not_overtake_those_on_the_old_way(at: float) -> None:
+def test_events_of_a_mover_that_is_adopted_do_not_overtake_those_on_the_old_way(
+    at: float, slowness: int
+) -> None:
     """It has lost its memory, publishes by way of the middle, and is told of the anchor, which is nearer."""
     lost = (f"{at} broker crash {MOVER} lose", f"{at + 0.05} broker restart {MOVER}")
-    world, checks = ran(far(workload(MOVE, *lost, durable=False)))
+    slow = (f"{at} broker slow {MIDDLE} {slowness}", f"{at + 1} broker slow {MIDDLE} 1")
+    world, checks = ran(far(workload(MOVE, *lost, *slow, durable=False)))
     assert checks.clean, checks.violations
     assert checks.rested
     assert links_of(world) == MOVED
