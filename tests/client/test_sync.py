@@ -179,6 +179,19 @@ def test_time_and_ends() -> None:
         client.flush()
 
 
+def test_what_was_fetched_and_not_read_goes_with_its_subscription() -> None:
+    with connect_sync("memory://") as client:
+        subscription = client.subscribe("n >= 0")
+        client.publish_many({"n": n} for n in range(10))
+        client.flush()
+        assert next(subscription)["n"] == 0
+        assert subscription._events
+        subscription.close()
+        assert list(subscription) == []
+        with pytest.raises(Closed):
+            subscription.get()
+
+
 def test_nobody_there() -> None:
     with pytest.raises(ConnectError), connect_sync("roost://127.0.0.1:9", timeout_s=0.1):
         pass
