@@ -168,10 +168,26 @@ def test_in_all_its_sessions_together(sessions: int) -> None:
 
 
 def test_a_user_has_so_many_advertisements() -> None:
-    desk = Desk(quotas=UserQuotas(subscriptions=100), subscriptions_max=100)
+    desk = Desk(quotas=UserQuotas(subscriptions=100))
+    one, two = session(desk, "eve~1"), session(desk, "eve~2")
+    assert [objection(one.advertise(f"n = {n}", f"eve~1/{n}")) for n in range(60)] == [""] * 60
+    answers = [objection(two.advertise(f"n = {n}", f"eve~2/{n}")) for n in range(60)]
+    assert answers == [""] * 40 + ["'eve' has 100 subscriptions here already"] * 20
+    assert len(desk.broker.router.advertisements) == 100
+
+
+def test_advertisements_count_like_subscriptions() -> None:
+    desk = Desk(quotas=UserQuotas(subscriptions=100))
     eve = session(desk, "eve")
-    refused = [objection(eve.advertise(f"n = {n}", f"eve/{n}")) for n in range(1_000)]
-    assert any(refused)
+    assert not any(objection(eve.advertise(f"n = {n}", f"eve/{n}")) for n in range(30))
+    assert subscribed(eve, 120) == 70
+
+
+def test_a_session_has_so_many_advertisements() -> None:
+    desk = Desk(subscriptions_max=3)
+    eve = session(desk, "eve")
+    answers = [objection(eve.advertise(f"n = {n}", f"eve/{n}")) for n in range(4)]
+    assert answers == ["", "", "", "a session has at most 3 advertisements"]
 
 
 def test_the_privileged_have_as_many_as_they_like() -> None:

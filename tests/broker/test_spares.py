@@ -10,7 +10,7 @@ from roost.broker import events as ev
 from roost.broker.commands import StoreKey
 from roost.broker.hops import Inside
 from roost.broker.journal import Journal
-from roost.broker.messages import Publication, Subscribe
+from roost.broker.messages import Message, Publication, Subscribe
 from roost.broker.spares import Spares
 from roost.language import parse_subscription
 from tests.broker.kit import Federation
@@ -102,6 +102,24 @@ def rewired(kind: str) -> Federation:
     return federation
 
 
+def says(federation: Federation, broker: str, message: Message) -> None:
+    """One of the brokers on the new side says something to B1."""
+    there = federation.brokers[broker]
+    there.node.work.begin(federation.now)
+    there.node.flow.tell(there.links["B1"], message)
+    federation._execute(broker, there.node.work.commit())
+    federation.settle()
+
+
+def publish_at_b1(federation: Federation) -> set[str]:
+    """Whom an event from near is for: where it has gone, or waits to go."""
+    b1 = federation.brokers["B1"]
+    before = {name: link.channel.data.sent for name, link in b1.links.items()}
+    federation.publish("near", a=1)
+    federation.settle()
+    return {name for name, link in b1.links.items() if link.channel.data.sent > before.get(name, 0)}
+
+
 def published(federation: Federation, kind: str) -> None:
     """An event goes the new way."""
     publisher, subscriber = ("near", "far") if kind == "subscriptions" else ("far", "near")
@@ -145,12 +163,7 @@ def test_it_goes_with_the_side_that_it_came_from(kind: str, restarts: int) -> No
 
 def test_another_filter_from_the_second_side_replaces_the_one_that_was_kept() -> None:
     federation = rewired("subscriptions")
-    b3 = federation.brokers["B3"]
-    narrower = Subscribe("far/1", parse_subscription("a > 5"), "a test")
-    b3.node.work.begin(federation.now)
-    b3.node.flow.tell(b3.links["B1"], narrower)
-    federation._execute("B3", b3.node.work.commit())
-    federation.settle()
+    says(federation, "B3", Subscribe("far/1", parse_subscription("a > 5"), "a test"))
     for a in (1, 9):
         federation.publish("near", a=a)
     federation.settle()
@@ -172,3 +185,25 @@ def test_it_goes_when_it_is_withdrawn(kind: str) -> None:
     federation.advance(40.0)
     assert "far/1" not in federation.table("B1", kind)
     federation.check_tables()
+
+
+@pytest.mark.parametrize("narrower", [False, True])
+@pytest.mark.parametrize("first", ["B2", "B3"])
+def test_events_go_to_no_side_that_has_withdrawn(first: str, narrower: bool) -> None:
+    """Whichever withdraws first, and whether or not both had said the same."""
+    federation = rewired("subscriptions")
+    if narrower:
+        says(federation, "B3", Subscribe("far/1", parse_subscription("a > 0"), "a test"))
+    assert publish_at_b1(federation) == {"B2", "B3"}
+    if first == "B3":
+        federation.handle("far", ev.UnsubscribeRequested("a present"))
+        federation.settle()
+        assert publish_at_b1(federation) == {"B2"}
+    federation.severed.clear()
+    federation.advance(40.0)
+    if first == "B2":
+        assert publish_at_b1(federation) == {"B3"}
+        federation.handle("far", ev.UnsubscribeRequested("a present"))
+        federation.settle()
+    assert "far/1" not in federation.table("B1")
+    assert publish_at_b1(federation) == set()

@@ -22,6 +22,7 @@ ALWAYS = {
 }
 # What these are about is a broker's own: advertisements, and events that none covers; neighbours; tables.
 BROKERS_ONLY = {
+    "test_arriving": {"test_a_delivery_that_nobody_waits_for_is_passed_over"},
     "test_client": {
         "test_a_broker_of_the_version_before_delays_the_first_event_only_so_long",
         "test_advertisements_follow_from_what_is_published",

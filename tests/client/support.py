@@ -11,6 +11,7 @@ from typing import Any, ParamSpec
 
 from msgspec import structs
 
+from roost.broker.events import LinkAdded
 from roost.broker.messages import Refused
 from roost.client import ReceivedEvent, Subscription
 from roost.partition.naming import DISPATCHER, MATCHER
@@ -112,6 +113,18 @@ async def _matcher_for(settings: ServerConfig) -> AsyncIterator[ServerConfig]:
             broker=structs.replace(settings.broker, machine=machine),
             links=LinksTable(neighbours={"M0": f"127.0.0.1:{server.port}"}),
         )
+
+
+@asynccontextmanager
+async def linked() -> AsyncIterator[tuple[BrokerServer, BrokerServer]]:
+    """Two brokers that are neighbours."""
+    async with serving(config("B1")) as first:
+        neighbours = {"B1": f"127.0.0.1:{first.port}"}
+        async with serving(config("B2", neighbours=neighbours)) as second:
+            first.shell.handle(LinkAdded("B2", dial=False))
+            links = second.shell.machine.links
+            await until(lambda: all(link.greeted for link in links.values()))
+            yield first, second
 
 
 def url_of(*servers: BrokerServer) -> str:

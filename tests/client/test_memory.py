@@ -140,6 +140,25 @@ async def test_a_client_that_writes_too_much_is_told_until_the_broker_has_read_i
 
 
 @in_loop
+async def test_a_client_that_does_not_read_gets_nothing_until_it_does() -> None:
+    broker = MemoryBroker.of("")
+    protocol = mock.Mock()
+    transport = MemoryTransport(broker.shell, protocol)
+    transport.pause_reading()
+    assert not transport.is_reading()
+    transport.write(PREFACE + encode(Ping(1)))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    protocol.data_received.assert_not_called()
+    transport.resume_reading()
+    assert transport.is_reading()
+    await until(lambda: protocol.data_received.called)
+    transport.close()
+    await until(lambda: not broker.shell.connections)
+    broker.stop()
+
+
+@in_loop
 async def test_neighbours_greet_each_other_and_events_pass() -> None:
     brokers = {name: MemoryBroker(name, reach=lambda there: brokers[there]) for name in ("a", "b")}
     for here, there, dials in (("a", "b", False), ("b", "a", True)):

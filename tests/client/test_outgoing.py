@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from roost.broker.messages import Publication
 from roost.client import outgoing as outgoing_module
 from roost.client.advertising import shape_of
-from roost.client.outgoing import Outgoing, event_of
+from roost.client.outgoing import KNOWN_MAX, Outgoing, event_of
 from roost.language import Event, LanguageError, Value
 from roost.wire import DEFAULT_LIMITS, publication_bytes
 from tests.language.strategies import names, values
@@ -39,6 +39,14 @@ def test_the_second_time_is_as_the_first(first: dict[str, Value], second: dict[s
         event = check(outgoing, said)
         assert list(event.attributes) == list(said)
         assert repr(event) == repr(Event(said))  # also NaN, which equals nothing
+
+
+def test_so_many_kinds_of_events_are_known_at_a_glance_and_no_more() -> None:
+    outgoing = Outgoing(DEFAULT_LIMITS)
+    for number in range(3 * KNOWN_MAX):
+        check(outgoing, {f"a{number}": 1})
+        assert len(outgoing._known) <= KNOWN_MAX
+    assert len(outgoing._known) == KNOWN_MAX
 
 
 @pytest.mark.parametrize(

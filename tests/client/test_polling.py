@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -68,3 +69,16 @@ def test_what_is_no_handle(handle: str) -> None:
 
     with pytest.raises(BadUrl, match="no handle of a queue"):
         asyncio.run(play())
+
+
+@pytest.mark.parametrize(("most", "error"), [(0, ValueError), (-1, ValueError), ("10", TypeError)])
+def test_how_many_is_a_number_above_zero(most: Any, error: type[Exception]) -> None:
+    async def play() -> None:
+        async with connect(URL):
+            handle = await open_queue(URL, "n >= 0")
+            with pytest.raises(error, match="most"):
+                async with poll(handle, most=most):
+                    pass
+            await close_queue(handle)
+
+    asyncio.run(play())

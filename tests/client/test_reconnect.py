@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from roost.broker.events import ClientRedirected, LinkAdded
+from roost.broker.events import ClientRedirected
 from roost.broker.names import Address
 from roost.client import SessionOver, connect
 from roost.client import connection as connections
@@ -22,6 +22,7 @@ from tests.client.support import (
     connections_of,
     cut,
     in_loop,
+    linked,
     numbers,
     serving,
     take,
@@ -136,18 +137,6 @@ async def test_a_broker_without_a_store_restarts() -> None:
             assert set(range(100, 200)) <= set(got)
             await publisher.close()
             await subscriber.close()
-
-
-@asynccontextmanager
-async def linked() -> AsyncIterator[tuple[BrokerServer, BrokerServer]]:
-    """Two brokers that are neighbours."""
-    async with serving(config("B1")) as first:
-        neighbours = {"B1": f"127.0.0.1:{first.port}"}
-        async with serving(config("B2", neighbours=neighbours)) as second:
-            first.shell.handle(LinkAdded("B2", dial=False))
-            links = second.shell.machine.links
-            await until(lambda: all(link.greeted for link in links.values()))
-            yield first, second
 
 
 @in_loop

@@ -79,8 +79,9 @@ async def test_what_was_not_granted(tmp_path: Path) -> None:
         with pytest.raises(Refused, match=r"may only advertise what .* covers") as refused:
             await client.flush()
         assert refused.value.request.startswith("the advertisement that follows")
-        with pytest.raises(Refused, match="may only advertise"):
+        with pytest.raises(Refused, match="may only advertise") as refused:
             await client.advertise("n > 0")
+        assert (refused.value.others, refused.value.events) == (0, 0)
         with pytest.raises(Refused, match=r"may only subscribe to what .* covers"):
             await client.subscribe("n > 0").ready()
         with pytest.raises(Refused, match="the durable subscription 'd' was refused"):

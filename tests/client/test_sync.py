@@ -15,12 +15,14 @@ from typing import Any
 
 import pytest
 
+from roost.broker.events import ClientRedirected
+from roost.broker.names import Address
 from roost.client import Closed, ConnectError, NotInTime, Refused, connect_sync
 from roost.client.feeding import QUEUE_MAX, Feed
 from roost.client.sync import LoopThread, SyncClient, SyncSubscription
-from roost.language import LanguageError
+from roost.language import LanguageError, Value
 from roost.runtime.server import BrokerServer
-from tests.client.support import DEADLINE_S, config, in_loop, serving, url_of
+from tests.client.support import DEADLINE_S, config, in_loop, linked, serving, until, url_of
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +73,18 @@ def test_publishing_and_reading(server: BrokerServer) -> None:
         assert [event.id for event in events] == ids
         assert (events[0].payload, events[0].headers) == (b"p", {"h": "v"})
     assert client.state == "closed"
+
+
+@in_loop
+async def test_how_long_it_paused_in_moves() -> None:
+    async with linked() as (first, second):
+        client = await asyncio.to_thread(connect_sync(url_of(first)).open)
+        assert list(client.pauses_s) == []
+        there = Address(f"127.0.0.1:{second.port}")
+        first.shell.handle(ClientRedirected(client.name, there, "a test"))
+        await until(lambda: len(client.pauses_s) == 1)
+        assert client.pauses_s[0] >= 0
+        await asyncio.to_thread(client.close)
 
 
 def test_many_at_a_time(server: BrokerServer) -> None:
@@ -165,6 +179,19 @@ def test_time_and_ends() -> None:
         client.flush()
 
 
+def test_what_was_fetched_and_not_read_goes_with_its_subscription() -> None:
+    with connect_sync("memory://") as client:
+        subscription = client.subscribe("n >= 0")
+        client.publish_many({"n": n} for n in range(10))
+        client.flush()
+        assert next(subscription)["n"] == 0
+        assert subscription._events
+        subscription.close()
+        assert list(subscription) == []
+        with pytest.raises(Closed):
+            subscription.get()
+
+
 def test_nobody_there() -> None:
     with pytest.raises(ConnectError), connect_sync("roost://127.0.0.1:9", timeout_s=0.1):
         pass
@@ -257,6 +284,33 @@ def test_what_waits_for_room_is_not_acknowledged_either() -> None:
     assert client.unacknowledged == 15
     with pytest.raises(NotInTime):
         client.close()
+
+
+def stalled(client: SyncClient, *events: dict[str, Value]) -> None:
+    """A broker that reads nothing for the time being, and events that wait for it."""
+    line = client._client._line
+    assert line is not None
+    assert line.connection is not None
+    client._live().loop.call_soon_threadsafe(line.connection.pause_writing)
+    client.publish_many(events)
+
+
+def test_what_was_not_sent_is_counted_on_leaving() -> None:
+    client = connect_sync("memory://").open()
+    stalled(client, {"n": 1}, {"n": 2})
+    with pytest.raises(NotInTime, match=r"2 events were not sent after 0.1 s"):
+        client.close(0.1)
+
+
+def test_a_refusal_is_told_rather_than_what_was_not_sent() -> None:
+    client = connect_sync("memory://").open()
+    client.advertise("n present")
+    client.publish({"x": 1})
+    publishing = client._client._live_publishing()
+    client._live().run(until(lambda: publishing._refusal))
+    stalled(client, {"n": 1}, {"n": 2})
+    with pytest.raises(Refused, match="no advertisement of this client covers it"):
+        client.close(0.1)
 
 
 def test_ctrl_c_ends_the_wait() -> None:

@@ -246,6 +246,38 @@ def test_what_a_mover_that_has_lost_its_memory_sends_the_old_way_gets_to_the_anc
     assert checks.rested
 
 
+def far(text: str) -> str:
+    """The same where the anchor is far from the middle, and near the mover."""
+    text = text.replace("link add B1 B2 10", "link add B1 B2 300")
+    return text.replace("link_latency_ms 10", "link_latency_ms 0")
+
+
+@pytest.mark.parametrize("slowness", [1, 100])
+@pytest.mark.parametrize("at", [7.5, 8.1, 8.7])
+def test_events_of_a_mover_that_is_adopted_do_not_overtake_those_on_the_old_way(
+    at: float, slowness: int
+) -> None:
+    """It has lost its memory, publishes by way of the middle, and is told of the anchor, which is nearer."""
+    lost = (f"{at} broker crash {MOVER} lose", f"{at + 0.05} broker restart {MOVER}")
+    slow = (f"{at} broker slow {MIDDLE} {slowness}", f"{at + 1} broker slow {MIDDLE} 1")
+    world, checks = ran(far(workload(MOVE, *lost, *slow, durable=False)))
+    assert checks.clean, checks.violations
+    assert checks.rested
+    assert links_of(world) == MOVED
+
+
+@pytest.mark.parametrize("at", [8.7, 9.0])
+def test_a_middle_that_comes_back_late_in_it_tells_the_anchor_nothing_of_the_mover(
+    at: float,
+) -> None:
+    """Else the anchor would have from it what it has from the mover, and is to have from there only."""
+    back = (f"{at} broker crash {MIDDLE} keep", f"{at + 0.3} broker restart {MIDDLE}")
+    world, checks = ran(far(workload(MOVE, *back)))
+    assert checks.clean, checks.violations
+    assert checks.rested
+    assert links_of(world) == MOVED
+
+
 def test_who_is_left_by_a_mover_hears_that_ahead_of_who_is_behind_it() -> None:
     """The middle, which has lost its memory, would close the link, and never be told (a coincidence)."""
     _, _, checks = fuzz(204, REWIRINGS)
@@ -270,8 +302,11 @@ class Restless(Module):
         anchor = {"B1": "B2", "B2": "B1"}.get(around.broker)
         if anchor is None or not {"B0", anchor} <= {*around.neighbours}:
             return
-        link = link_between(around.broker, "B0")
-        cause = around.propose(
+        self.want("B0", anchor)
+
+    def want(self, mover: str, anchor: str) -> None:
+        link = link_between(self.around.broker, mover)
+        cause = self.around.propose(
             "rewiring",
             "rewire",
             link,
@@ -281,7 +316,7 @@ class Restless(Module):
             predicted={"saves": 1.0},
         )
         if cause is not None:
-            self.objections.append(around.rewire("B0", anchor, cause))
+            self.objections.append(self.around.rewire(mover, anchor, cause))
 
     def rewired(self, mover: str, anchor: str, objection: str, now: float) -> None:  # noqa: ARG002
         self.outcomes.append(objection)
@@ -293,15 +328,9 @@ class Twice(Restless):
     name = "twice"
 
     def timer(self, name: str, now: float) -> None:  # noqa: ARG002
-        around = self.around
-        if around.broker == "B1":
-            for mover in ("B0", "B3"):
-                link = link_between("B1", mover)
-                wanted = around.propose(
-                    "rewiring", "rewire", link, "B2", subjects=[link], evidence={}, predicted={}
-                )
-                assert wanted is not None
-                self.objections.append(around.rewire(mover, "B2", wanted))
+        if self.around.broker == "B1":
+            self.want("B0", "B2")
+            self.want("B3", "B2")
 
 
 def test_what_can_not_begin_gives_its_lease_back_at_once() -> None:
@@ -323,6 +352,36 @@ def test_what_can_not_begin_gives_its_lease_back_at_once() -> None:
     assert [(d.subject, d.evidence["why"], d.evidence["took_s"]) for d in abandoned] == [
         ("B1 - B3", busy, 0.0)
     ]
+
+
+class Crosswise(Restless):
+    """At the same moment B1 wants B0 behind B2, and B0 wants B3 behind B1."""
+
+    name = "crosswise"
+
+    def timer(self, name: str, now: float) -> None:  # noqa: ARG002
+        wanted = {"B1": ("B0", "B2"), "B0": ("B3", "B1")}.get(self.around.broker)
+        if wanted is not None:
+            self.want(*wanted)
+
+
+def test_whoever_wanted_it_hears_that_the_mover_or_the_anchor_refuses() -> None:
+    text = workload(links="B0 B1,B1 B2,B0 B3")
+    parsed = parse_workload(text, "rewiring", Path())
+    modules: dict[str, Crosswise] = {}
+
+    def make(broker: str) -> list[Module]:
+        modules[broker] = Crosswise()
+        return [modules[broker]]
+
+    world = World(parsed.settings, parsed.statements, modules=make)
+    run(world, UNTIL_S)
+    checks = check(world, rested=rest(world), must_rest=True)
+    assert checks.clean, checks.violations
+    assert modules["B1"].objections == modules["B0"].objections == [""]
+    assert modules["B1"].outcomes == ["B0 is being rewired: B0 - B3 - B1"]
+    assert modules["B0"].outcomes == ["B1 is being rewired: B1 - B0 - B2"]
+    assert world.rewirings == 0
 
 
 def test_a_mover_that_is_quicker_than_the_word_that_it_is_over() -> None:
