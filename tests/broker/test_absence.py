@@ -212,6 +212,24 @@ def test_what_nobody_asked_for_is_kept_up_to_a_bound() -> None:
     assert report.about == "B2"
 
 
+def test_what_has_arrived_before_does_not_count_for_that() -> None:
+    federation = Federation(("B1", "B2"), spare_max=5)
+    for name, broker in (("pub", "B1"), ("sub", "B2")):
+        federation.client(name, broker)
+    federation.advertise("pub", "a > 0")
+    federation.subscribe("sub", "a < 10")
+    federation.settle()
+    for _ in range(20):
+        federation.publish("pub", a=1)
+    federation.settle()
+    sever(federation, "B1", "B2")
+    for _ in range(5):
+        federation.publish("pub", a=20)  # for nobody, as far as B1 knows
+    federation.settle()
+    assert len(federation.brokers["B1"].links["B2"].channel.data.outbox) == 5
+    assert not [r for _, r in federation.reports if r.what == "neighbour given up"]
+
+
 def test_what_it_had_asked_for_stops_only_those_who_publish_it() -> None:
     federation = with_subscriber(("B1", "B2"), at="B2", link_outbox_max=10)
     for publisher, what in (("pub", "a > 0"), ("other", "b > 0")):

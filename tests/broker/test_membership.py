@@ -184,3 +184,17 @@ def test_who_has_taken_another_way_has_to_wait_until_all_of_that_has_come() -> N
     federation.settle()
     assert [id_ for id_ in federation.got("S") if id_[0] == "P"] == [first, second]
     assert [id_ for id_ in federation.got("T") if id_[0] == "Q"] == [third]
+
+
+def test_who_is_behind_a_neighbour_that_was_moved_is_behind_no_other() -> None:
+    federation = Federation(("B1", "B2"), ("B1", "B3"), ("B2", "B4"), ("B4", "B5"), members=True)
+    broker = federation.brokers["B1"]
+    old, new = broker.links["B2"], broker.links["B3"]
+    assert list(old.behind) == ["B4", "B5"]
+    new.behind = {"B5": None}  # as B3 has said, and B2 not yet
+    broker.membership.only_behind(new, None)
+    assert (list(old.behind), list(new.behind)) == (["B4"], ["B5"])
+    # It has not said yet who is behind it: they were behind the one that it came from.
+    new.joined = False
+    broker.membership.only_behind(new, old)
+    assert (list(old.behind), list(new.behind)) == ([], ["B5"])
