@@ -295,6 +295,31 @@ def test_who_leaves_takes_nobody_along_who_shares_its_marker() -> None:
     federation.check_quiet()
 
 
+@pytest.mark.parametrize("leave", [False, True])
+def test_what_those_wait_for_who_have_left_costs_no_marker(leave: bool) -> None:
+    """They wait for the one after the marker that is under way."""
+    federation = Federation(("B1", "B2"), ("B2", "B3"))
+    clients = ("one", "two", "three")
+    for name in clients:
+        federation.client(name, "B2")
+        federation.subscribe(name, "a > 0")
+    federation.settle()
+    federation.hold_data.add(("B3", "B2"))  # echoes of what is handed over
+    for name in clients:
+        federation.redirect(name, "B1")
+        federation.settle()
+    broker = federation.brokers["B2"]
+    if leave:
+        for session in [s for s in broker.node.sessions.values() if s.client in clients[1:]]:
+            broker.node.hosted.forget(session, "a test")
+    federation.hold_data.clear()
+    federation.advance(2.0)
+    said = federation.between("B2", "B3", Marker)
+    begun = [m for m in said if isinstance(m, Marker) and read_marker_id(m.id)[0] == HAND_OVER]
+    assert len(begun) == (1 if leave else 2)
+    assert not any(len(other.draining) for other in federation.brokers.values())
+
+
 def test_a_client_that_asks_a_hundred_times_costs_two_markers() -> None:
     """Which are not ahead of data, as it publishes."""
     federation = Federation(("B1", "B2"), ("B2", "B3"))

@@ -1,4 +1,4 @@
-"""Numbers of entries, and who follows whose they are."""
+"""Handles, and those who follow whose each of them is."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from roost.broker.handles import Handles
 from roost.broker.hops import Entry, Inside
 from roost.language import parse_subscription
 
-ALL = parse_subscription("a present")
-HERE, THERE = Inside("here"), Inside("there")
+ALL = parse_subscription("*")
+LEFT, RIGHT = Inside("left"), Inside("right")
 
 
-class Notes:
-    """A follower that writes down what it hears."""
+class Listed:
+    """Whose each handle is."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[str, str, str]] = []
+        self.whose: dict[int, str] = {}
 
     def entered(self, entry: Entry) -> None:
-        self.heard.append(("entered", entry.id, str(entry.hop.key)))
+        assert entry.handle not in self.whose
+        self.whose[entry.handle] = entry.hop.name
 
     def left(self, entry: Entry) -> None:
-        self.heard.append(("left", entry.id, str(entry.hop.key)))
+        assert self.whose.pop(entry.handle) == entry.hop.name
 
 
-def test_who_follows_late_hears_of_all_that_is_there() -> None:
-    handles, notes = Handles(), Notes()
-    first, second = (handles.new(id_, ALL, HERE) for id_ in ("a", "b"))
+def test_whoever_follows_knows_what_there_was_before_and_what_comes_and_goes() -> None:
+    handles = Handles()
+    first, second, third = (handles.new(id_, ALL, LEFT) for id_ in "abc")
+    handles.free(second)
+    listed = Listed()
+    handles.follow(listed)
+    assert listed.whose == {first.handle: "left", third.handle: "left"}
+    fourth = handles.new("d", ALL, RIGHT)
+    assert fourth.handle == second.handle  # it was free
+    handles.move(third, RIGHT)
+    assert listed.whose == {first.handle: "left", third.handle: "right", fourth.handle: "right"}
     handles.free(first)
-    handles.follow(notes)
-    here, there = str(HERE.key), str(THERE.key)
-    assert notes.heard == [("entered", "b", here)]
-    handles.move(second, THERE)
-    handles.new("c", ALL, HERE)
-    assert notes.heard[1:] == [
-        ("left", "b", here),
-        ("entered", "b", there),
-        ("entered", "c", here),
-    ]
+    assert listed.whose == {third.handle: "right", fourth.handle: "right"}

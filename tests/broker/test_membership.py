@@ -155,9 +155,12 @@ def test_two_brokers_of_one_name() -> None:
     assert "two brokers called B1" in objection
 
 
-def test_who_has_taken_another_way_has_to_wait_until_all_of_that_has_come() -> None:
+@pytest.mark.parametrize("durable", [False, True])
+def test_who_has_taken_another_way_has_to_wait_until_all_of_that_has_come(durable: bool) -> None:
     """Events of B3's side are under way to B1 by B2 when B3 becomes B1's neighbour: first they, then it."""
-    federation = Federation(("B1", "B2"), ("B2", "B3"), members=True)
+    federation = Federation(
+        ("B1", "B2"), ("B2", "B3"), members=True, durable=durable, link_outbox_max=1_000
+    )
     for name, broker in (("P", "B3"), ("Q", "B1")):
         federation.client(name, broker)
         federation.advertise(name, "a > 0")
@@ -177,6 +180,7 @@ def test_who_has_taken_another_way_has_to_wait_until_all_of_that_has_come() -> N
     federation.publish("Q", b=2)
     federation.settle()
     assert not link.channel.data.waiting  # nothing is kept for one that has never been here
+    assert link.channel.data.memory_max == (1_000 if durable else 0)
     federation.hold_data.clear()
     federation.advance(60.0)
     assert link.greeted
@@ -184,3 +188,17 @@ def test_who_has_taken_another_way_has_to_wait_until_all_of_that_has_come() -> N
     federation.settle()
     assert [id_ for id_ in federation.got("S") if id_[0] == "P"] == [first, second]
     assert [id_ for id_ in federation.got("T") if id_[0] == "Q"] == [third]
+
+
+def test_who_is_behind_a_neighbour_that_was_moved_is_behind_no_other() -> None:
+    federation = Federation(("B1", "B2"), ("B1", "B3"), ("B2", "B4"), ("B4", "B5"), members=True)
+    broker = federation.brokers["B1"]
+    old, new = broker.links["B2"], broker.links["B3"]
+    assert list(old.behind) == ["B4", "B5"]
+    new.behind = {"B5": None}  # as B3 has said, and B2 not yet
+    broker.membership.only_behind(new, None)
+    assert (list(old.behind), list(new.behind)) == (["B4"], ["B5"])
+    # It has not said yet who is behind it: they were behind the one that it came from.
+    new.joined = False
+    broker.membership.only_behind(new, old)
+    assert (list(old.behind), list(new.behind)) == ([], ["B5"])

@@ -287,6 +287,22 @@ def test_observing_decides_and_does_nothing() -> None:
         )
 
 
+@pytest.mark.parametrize("state", ["observing", "acting"])
+def test_whoever_decides_gets_a_cause_only_if_it_acts(state: str) -> None:
+    federation = Counted()
+    federation.switch("B1", state)
+    causes: list[str | None] = []
+    federation.have(
+        "B1",
+        lambda counter: causes.append(
+            counter.here.decide("stay", "B1", "B1", evidence={"count": 1}, predicted={})
+        ),
+    )
+    (decision,) = federation.decisions
+    assert decision.acted == (state == "acting")
+    assert causes == [decision.cause if decision.acted else None]
+
+
 class Placer(Module):
     """Sends everybody to B2."""
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from unittest import mock
 
+import pyarrow
 import pytest
 
 from roost.broker.messages import Ack
@@ -33,6 +34,28 @@ def choke(server: BrokerServer, choked: bool) -> None:
     server.choked = choked
     for connection in server._open.values():
         connection.read_or_not()
+
+
+@in_loop
+async def test_a_publisher_of_columns_waits_for_acknowledgements() -> None:
+    """It publishes half of what may be on its way at a time."""
+    async with serving() as server, connect(url_of(server), pending_max=100) as client:
+        await client.publish({"n": 0})
+        await client.flush()
+        assert client._line is not None
+        machine = client._line.machine
+        choke(server, True)
+        table = pyarrow.table({"n": list(range(1, 1_001))})
+        publishing = asyncio.create_task(client.publish_many(table))
+        await until(lambda: machine.pending >= 100)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert machine.pending <= 150
+        assert not publishing.done()
+        choke(server, False)
+        assert await publishing == 1_000
+        await client.flush()
+        assert machine.accepted == 1_001
 
 
 @in_loop

@@ -22,6 +22,7 @@ from roost.broker.errors import RemoteProtocolError
 from roost.broker.messages import Rewire
 from roost.broker.module import Module, Surroundings
 from roost.broker.rewiring.middle import Middle
+from roost.broker.rewiring.party import Ground
 from roost.simulation.fuzz import fuzz
 from roost.simulation.run import Checks, check, rest, run
 from roost.simulation.scenario_settings import REWIRINGS
@@ -121,6 +122,14 @@ def test_a_broker_that_loses_its_memory_keeps_nobody_waiting(broker: str, at: fl
     edges = {frozenset((a, b)) for a, found in links_of(world).items() for b in found}
     assert len(edges) == len(BROKERS) - 1
     assert edges == {frozenset(link) for link in world.overlay.links()}
+
+
+def test_that_the_anchor_has_lost_its_memory_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports: list[tuple[str, str, str]] = []
+    monkeypatch.setattr(Ground, "report", lambda _, *said: reports.append(said[:3]))
+    said = (f"6.096 broker crash {ANCHOR} lose", f"7.096 broker restart {ANCHOR}")
+    ran(workload(MOVE, *said, durable=False))
+    assert ("rewiring abandoned", ANCHOR, "it has lost its memory") in reports
 
 
 def test_those_that_overlap_wait_for_each_other() -> None:
