@@ -299,6 +299,28 @@ async def test_nobody_is_set_aside_where_nobody_waits(monkeypatch: pytest.Monkey
 
 
 @in_loop
+async def test_events_that_waited_are_read_apart_from_one_that_is_half_there() -> None:
+    """Else they are glued behind it, and the client takes the broker for one that talks nonsense."""
+    states: list[str] = []
+    async with (
+        serving() as server,
+        connect(url_of(server)) as publisher,
+        connect(url_of(server), on_state=lambda state, _: states.append(state)) as client,
+    ):
+        subscription = client.subscribe("n >= 0", buffer_max=7)
+        await subscription.ready()
+        publishing = asyncio.create_task(publish_all(publisher, 2_000))
+        assert numbers(await take(subscription, 2_000)) == list(range(2_000))
+        await publishing
+        assert states.count("connected") == 1
+
+
+async def publish_all(publisher: Client, count: int) -> None:
+    for n in range(count):
+        await publisher.publish({"n": n}, bytes(997))
+
+
+@in_loop
 async def test_nobody_looks_after_one_that_has_room_again(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = mock.Mock()
     monkeypatch.setattr(intake, "HELD_UP_S", 0.05)

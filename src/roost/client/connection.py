@@ -102,15 +102,16 @@ class Connection(asyncio.Protocol):
     def take(self, data: bytes, *, waited: bool = False) -> None:
         """Frames, the last of which may not be whole: deliveries the short way, the rest by the decoder.
 
-        With `waited` they were kept by the intake, and are all whole.
+        With `waited` they were kept by the intake, and are all whole: what the decoder has of the next one
+        stands aside.
         """
         intake, decoder = self.line.intake, self._decoder
+        part = decoder.take_back() if waited else b""
         at, misses = 0, 0
         while at < len(data):
             if intake.holds(self, waited=waited):
                 stop = whole_frames(data, at)
                 intake.keep(self, data[at:stop], waited=waited)
-                decoder.skip(stop - at)
                 self._feed(data[stop:])
                 break
             start, at = at, intake.take(self, data, at)
@@ -125,6 +126,7 @@ class Connection(asyncio.Protocol):
             at = stop
             if not self.line.is_open(self):
                 break
+        decoder.put_back(part)
         self.line.progressed()
 
     def _feed(self, data: bytes) -> None:

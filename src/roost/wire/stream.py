@@ -75,6 +75,10 @@ class StreamDecoder:
         self._kept.clear()
         return kept
 
+    def put_back(self, part: bytes) -> None:
+        """That which was taken back, when whole frames that came before it have been read."""
+        self._kept += part
+
     def skip(self, size: int) -> None:
         """So many bytes, whole frames, have been read by somebody else."""
         self._offset += size
