@@ -513,3 +513,11 @@ def violations(text: str) -> tuple[str, ...]:
     world = World(workload.settings, workload.statements)
     run(world, workload.statements[-1].at)
     return check(world, rested=rest(world), must_rest=True).violations
+
+
+@pytest.mark.parametrize("at_s", [round(6.06 + 0.01 * n, 2) for n in range(10)])
+def test_a_middle_that_has_lost_its_memory_and_is_back_before_anybody_notices(at_s: float) -> None:
+    """What the anchor had from it is the mover's to say at once, not when the anchor notices."""
+    lines = (f"{at_s} broker crash B1 lose", f"{round(at_s + 0.05, 2)} broker restart B1")
+    _, checks = ran(workload(MOVE, *lines, durable=False))
+    assert checks.clean, checks.violations[:3]

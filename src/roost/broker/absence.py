@@ -274,6 +274,14 @@ class Absence:
             link.away = False
             self._command(CancelTimer(f"{TIMER}:{link.name}"))
 
+    def unsure(self, link: Link, now: float, cause: str) -> None:
+        """It is in use before it has told all that it wants: everything goes there until it has."""
+        if link.greeted:
+            link.away, link.away_since = True, now
+            link.told_path = None
+            self._changed(cause)
+            self._inquire(link, cause)
+
     def _wait_no_more(self, link: Link) -> None:
         for question in self._questions:
             question.waiting.pop(link, None)

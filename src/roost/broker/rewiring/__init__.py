@@ -41,6 +41,7 @@ broker that has lost its memory nobody expects a marker any more:
     the anchor    knows nothing of the new link: the middle and the mover go back to theirs (`back`), with
                   what waits for the anchor
     the middle    is told by the mover, when the new link is there, that the old one is over (`ended`); what
-                  waits for the middle, and may be for the other, goes over the new link first. If that can't
-                  be, because the anchor has lost its memory, too, the mover goes back
+                  waits for the middle, and may be for the other, goes over the new link first. The anchor is
+                  told, too (`forced`): it begins anew with the middle at once, and each of the two gets
+                  everything from the other until it has said what it wants. If that can't be, because the anchor has lost its memory, too, the mover goes back
 """

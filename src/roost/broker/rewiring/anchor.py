@@ -19,7 +19,7 @@ from roost.broker.detour import AnchorDetour
 from roost.broker.hops import Link
 from roost.broker.messages import Rewire
 from roost.broker.rewiring.party import Party
-from roost.broker.rewiring.plan import ALONE, PATIENCE_S, TIMER, Step, Steps
+from roost.broker.rewiring.plan import ALONE, FORGOTTEN, PATIENCE_S, TIMER, Step, Steps
 
 EARLY = ("locked", "standby")
 LATER = ("repeating", "telling", "told")
@@ -127,12 +127,17 @@ class Anchor(Party):
         self.enter(self.plan.stage, ALONE)
         self.ground.work.command(SetTimer(TIMER, PATIENCE_S))
 
-    def _forced(self, _: Rewire) -> None:
+    def _forced(self, message: Rewire) -> None:
         """The middle has lost its memory, or the mover: the new link is all there is."""
         middle, mover = self.link("middle"), self.link("mover")
         self.take_along(middle, mover)
         self.say("mover", "go")
         self.ground.freed[mover.name] = self.saying("go")
         self.end()
+        if FORGOTTEN in message.about:
+            # We may not have noticed yet. What it told of the mover's side is the mover's to say from now on.
+            self.ground.linked.begin_anew(middle)
+            self.ground.router.forget(middle, self.plan.cause)
         for link in (middle, mover):
             self.ground.router.reconcile(link, self.plan.cause)
+        self.unsure(mover)

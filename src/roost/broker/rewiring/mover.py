@@ -18,7 +18,7 @@ from roost.broker.detour import MoverDetour
 from roost.broker.hops import Link
 from roost.broker.messages import Rewire
 from roost.broker.rewiring.party import Party
-from roost.broker.rewiring.plan import ALONE, PATIENCE_S, TIMER, Step, Steps
+from roost.broker.rewiring.plan import ALONE, FORGOTTEN, PATIENCE_S, TIMER, Step, Steps
 
 EARLY = ("locked", "opening")
 LATER = ("switched", "done")
@@ -66,7 +66,7 @@ class Mover(Party):
         if link.name != self.name("anchor"):
             return
         if ALONE in self.plan.heard:
-            self._force()
+            self._force(FORGOTTEN)
         elif self.plan.stage == "opening":
             self.enter("switched")
             self.say("middle", "switched", behind=True)
@@ -99,7 +99,7 @@ class Mover(Party):
 
     def _middle_forgot(self, _: Rewire) -> None:
         if self.link("anchor").greeted:
-            self._force()
+            self._force(FORGOTTEN)
         else:
             self.enter(self.plan.stage, ALONE)
 
@@ -132,13 +132,14 @@ class Mover(Party):
         self.let_go("anchor")
         self.ground.router.reconcile(middle, self.plan.cause)
 
-    def _force(self) -> None:
+    def _force(self, *about: str) -> None:
         """The new link is all there is: whoever is at the other ends of both is told so."""
         middle, anchor = self.link("middle"), self.link("anchor")
-        self.say("anchor", "forced")
+        self.say("anchor", "forced", about=about)
         self.ground.work.command(Rewired(self.plan.brokers))
         middle.standby = middle.closing = True
         self.say("middle", "ended", behind=True)
         self.take_along(middle, anchor)
         self.end()
+        self.unsure(anchor)
         self.ground.work.command(SetTimer(TIMER, PATIENCE_S))

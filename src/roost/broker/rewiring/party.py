@@ -213,6 +213,10 @@ class Party:
         self.ground.arbiter.arrived(link_between(mover, anchor), self.ground.work.now)
         self.ground.report("link moved", mover, f"to {anchor}: {self.plan.cause}", "info")
 
+    def unsure(self, link: Link) -> None:
+        """The link is in use, though the neighbour may not have told yet what is wanted there."""
+        self.ground.absence.unsure(link, self.ground.work.now, self.plan.cause)
+
     def let_go(self, standby: Role) -> None:
         """It is abandoned: without the link on standby, if there is one."""
         link = self.ground.links.get(self.name(standby))

@@ -18,6 +18,8 @@ PATIENCE_S = 10.0
 TIMER = "rewire"
 # Heard: the middle has lost its memory.
 ALONE = "alone"
+# Said about a link that is forced: the same.
+FORGOTTEN = "forgotten"
 
 
 class Plan(Struct, frozen=True):
