@@ -43,5 +43,6 @@ broker that has lost its memory nobody expects a marker any more:
     the middle    is told by the mover, when the new link is there, that the old one is over (`ended`); what
                   waits for the middle, and may be for the other, goes over the new link first. The anchor is
                   told, too (`forced`): it begins anew with the middle at once, and each of the two gets
-                  everything from the other until it has said what it wants. If that can't be, because the anchor has lost its memory, too, the mover goes back
+                  everything from the other until it has said what it wants. If that can't be,
+                  because the anchor has lost its memory, too, the mover goes back
 """
