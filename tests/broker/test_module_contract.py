@@ -429,15 +429,3 @@ def test_one_that_is_off_is_not_asked() -> None:
     federation.handle("B1", ev.ModuleSwitched("witness", "off"))
     federation.handle("B1", ev.Asked("1", "count", {"of": "notes"}))
     assert federation.answers == [("B1", Answered("1", {}, {}))]
-
-
-def test_a_decision_has_a_cause_while_its_module_acts() -> None:
-    """Whoever only observes is not to do what it has decided."""
-    federation = Witnessed()
-
-    def decided() -> str | None:
-        return federation.witnesses["B1"].around.decide("k", "s", "c", evidence={}, predicted={})
-
-    assert isinstance(decided(), str)
-    federation.handle("B1", ev.ModuleSwitched("witness", "observing"))
-    assert decided() is None

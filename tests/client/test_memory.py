@@ -173,21 +173,3 @@ async def test_neighbours_greet_each_other_and_events_pass() -> None:
         assert (await subscription.get())["n"] == 1
     for broker in brokers.values():
         broker.release()
-
-
-@in_loop
-async def test_a_transport_that_is_paused_does_not_read() -> None:
-    broker = MemoryBroker.of("")
-    protocol = mock.Mock()
-    transport = MemoryTransport(broker.shell, protocol)
-    transport.pause_reading()
-    assert not transport.is_reading()
-    transport.write(PREFACE + encode(Ping(1)))
-    await asyncio.sleep(0.05)
-    protocol.data_received.assert_not_called()
-    transport.resume_reading()
-    await until(lambda: protocol.data_received.called)
-    assert transport.is_reading()
-    transport.close()
-    await until(lambda: not broker.shell.connections)
-    broker.stop()

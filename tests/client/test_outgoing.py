@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roost.broker.messages import Publication
-from roost.client import outgoing as outgoing_module
 from roost.client.advertising import shape_of
 from roost.client.outgoing import KNOWN_MAX, Outgoing, event_of
 from roost.language import Event, LanguageError, Value
@@ -140,12 +139,3 @@ def test_what_is_too_large_together() -> None:
     for _ in range(2):
         with pytest.raises(LanguageError, match="at most"):
             check(outgoing, {"a": 1}, b"x" * 520_000, headers=headers)
-
-
-def test_shapes_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that makes up names does not grow for it."""
-    monkeypatch.setattr(outgoing_module, "KNOWN_MAX", 4)
-    outgoing = Outgoing(DEFAULT_LIMITS)
-    for number in range(50):
-        check(outgoing, {"class": "A", f"x{number}": number})
-        assert sum(map(len, outgoing._known.values())) <= 4
