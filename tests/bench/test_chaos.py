@@ -13,6 +13,7 @@ from roost.bench.chaos.interests import KINDS, Interest
 from roost.bench.chaos.oracle import MARK_EVERY, Oracle, paths_of
 from roost.bench.chaos.plan import FAULTS, USUAL, counts_of, rounds_of
 from roost.bench.chaos.ranges import overlap, without
+from roost.bench.chaos.subscriber import Handled
 from roost.bench.chaos.tally import Tally
 from roost.bench.chaos.wires import HOST, Wire
 from roost.errors import UserError
@@ -180,10 +181,8 @@ def test_a_subscription_that_ended_has_no_holes() -> None:
 
 def test_what_was_confirmed_does_not_come_again() -> None:
     oracle = played(ALL[:50])
-    oracle.hear("asked", "S", 1)
     oracle.hear("came", "S", {"P": ALL[50:60]})
-    oracle.hear("confirmed", "S", 1, 9.9)
-    oracle.hear("asked", "S", 2)  # and nobody hears the answer
+    oracle.hear("confirmed", "S", 9.8, {"P": 50}, 9.9)  # which was asked before the others came
     oracle.hear("life", "S")
     oracle.hear("came", "S", {"P": ALL[50:]})
     assert checks(oracle) == (0, 0, 0)
@@ -199,8 +198,7 @@ def test_a_process_confirms_what_it_has_got_itself() -> None:
     for last in (20, 40):
         oracle.hear("life", "S")
         oracle.hear("came", "S", {"P": ALL[last - 20 : last]})
-        oracle.hear("asked", "S", 1)
-        oracle.hear("confirmed", "S", 1, 9.9)
+        oracle.hear("confirmed", "S", 9.8, {"P": last}, 9.9)
     oracle.hear("life", "S")
     oracle.hear("came", "S", {"P": ALL[40:]})
     assert checks(oracle) == (0, 0, 0)
@@ -210,7 +208,7 @@ def restored(broker: str, came_then: list[int], came_later: list[int], until: fl
     """A backup of a broker was made, and it began anew with it at some time."""
     oracle = played(came_then)
     backup = oracle.backup(broker)
-    oracle.about_to_restore(backup)
+    oracle.about_to_restore(backup, until)
     oracle.restored(backup, until)
     oracle.hear("came", "S", {"P": came_later})
     return oracle
@@ -241,9 +239,8 @@ def test_subscribers_of_a_restored_broker_get_again_what_they_have_acknowledged_
     def acknowledged(broker: str) -> Oracle:
         oracle = played(ALL[:50])
         backup = oracle.backup(broker)
-        oracle.hear("asked", "S", 1)
-        oracle.hear("confirmed", "S", 1, 9.9)
-        oracle.about_to_restore(backup)
+        oracle.hear("confirmed", "S", 4.8, {"P": 50}, 4.9)
+        oracle.about_to_restore(backup, 5.0)
         oracle.restored(backup, 6.0)
         oracle.hear("life", "S")
         oracle.hear("came", "S", {"P": ALL[40:]})
@@ -253,12 +250,50 @@ def test_subscribers_of_a_restored_broker_get_again_what_they_have_acknowledged_
     assert checks(acknowledged("B1")) == (0, 10, 0)
 
 
+@pytest.mark.parametrize(("asked_at", "again"), [(4.8, 20), (5.2, 10)])
+def test_a_restored_broker_knows_what_it_is_told_from_then_on(asked_at: float, again: int) -> None:
+    """What was asked before, and is heard of after, says nothing of the broker that is there now."""
+    oracle = played(ALL[:50])
+    backup = oracle.backup("B4")
+    oracle.about_to_restore(backup, 5.0)
+    oracle.restored(backup, 5.1)
+    oracle.hear("confirmed", "S", asked_at, {"P": 40}, 5.3)
+    oracle.hear("life", "S")
+    oracle.hear("came", "S", {"P": ALL[30:]})
+    assert checks(oracle) == (0, 20 - again, 0)
+    assert oracle.counts().again == again
+
+
+def test_a_backup_may_serve_twice() -> None:
+    """What is confirmed between is not part of it."""
+    oracle = played(ALL[:50])
+    backup = oracle.backup("B4")
+    for at in (5.0, 6.0):
+        oracle.about_to_restore(backup, at)
+        oracle.restored(backup, at + 0.1)
+        oracle.hear("life", "S")
+        oracle.hear("came", "S", {"P": ALL[40:50]})
+        oracle.hear("confirmed", "S", at + 0.2, {"P": 50}, at + 0.3)
+    assert checks(oracle)[1] == 0
+
+
+def test_a_process_takes_for_confirmed_what_it_acknowledged_in_the_session_as_it_is() -> None:
+    handled = Handled()
+    handled.add(0, "P", 1)
+    assert handled.take(0) == {"P": 1}
+    handled.add(0, "P", 2)
+    assert handled.take(1) == {}  # the session has begun anew since
+    handled.add(0, "P", 3)  # it had come before
+    handled.add(1, "P", 4)
+    assert handled.take(1) == {"P": 4}
+    assert handled.take(1) == {}
+
+
 def test_they_are_forgiven_until_they_are_in_place_again() -> None:
     """A session that the backup did not know begins anew when its client is back, at 7.5 s."""
     first = 1 + 8 * MARK_EVERY
     oracle = restored("B4", ALL[:48], ALL[first:], until=4.5)
-    oracle.hear("asked", "S", 1)
-    oracle.hear("confirmed", "S", 1, 7.5)
+    oracle.hear("confirmed", "S", 7.4, {"P": LAST}, 7.5)
     assert checks(oracle) == (1, 0, 0)
     assert oracle.counts().forgiven == first - 49
 

@@ -88,6 +88,11 @@ class DurableSession:
         self.inbox: Inbox[Delivered] = Inbox(self.line, name, title, buffer_max, timeout_s)
 
     @property
+    def life(self) -> int:
+        """How often the broker has forgotten it since it was opened."""
+        return self._epoch - 1
+
+    @property
     def is_read(self) -> bool:
         """Whether anybody can still read it."""
         return not self.is_closed and self.reader is not None and self.reader() is not None

@@ -75,7 +75,7 @@ async def _restore(each: Round, broker: ChaosBroker, oracle: Oracle) -> None:
     await broker.back_up()
     await asyncio.sleep(each.lasts_s)
     broker.kill()
-    oracle.about_to_restore(backup)
+    oracle.about_to_restore(backup, time.monotonic())
     await broker.restore()
     await broker.start()
     oracle.restored(backup, time.monotonic())

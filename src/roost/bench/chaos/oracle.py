@@ -69,24 +69,23 @@ class Subscriber(Struct):
     interest: Interest
     readies: list[float] = field(default_factory=list)  # when `ready` returned, each time
     over: bool = False
-    lives: int = 0
     tallies: dict[str, Tally] = field(default_factory=dict)
     confirmed: dict[str, int] = field(default_factory=dict)
-    asked: dict[int, dict[str, int]] = field(default_factory=dict)  # what may be confirmed next
+    since: float = -math.inf  # when its broker was last down to be restored
 
     def reached(self) -> dict[str, int]:
         """The last number of each publisher, in any life."""
         return {name: tally.next - 1 for name, tally in self.tallies.items()}
 
-    def reached_now(self) -> dict[str, int]:
-        """The same in this one; what the one before had got and not acknowledged may be yet to come."""
-        return {name: tally.last for name, tally in self.tallies.items()}
+    def confirm(self, asked_at: float, numbers: Mapping[str, int], at: float) -> None:
+        """The broker has answered: it has heard of these, and the subscription is in place.
 
-    def confirm(self, number: int, at: float) -> None:
-        """The broker has answered: it has heard what was said before, and the subscription is in place."""
+        One that was restored meanwhile has forgotten what it had been asked before.
+        """
         self.readies.append(at)
-        for name, reached in self.asked.pop(number, {}).items():
-            self.confirmed[name] = max(reached, self.confirmed.get(name, 0))
+        if asked_at > self.since:
+            for name, number in numbers.items():
+                self.confirmed[name] = max(number, self.confirmed.get(name, 0))
 
 
 class Backup(Struct, frozen=True):
@@ -152,8 +151,6 @@ class Oracle:
             self._begin_life(self.subscribers[name])
         elif what == "ready":
             self.subscribers[name].readies.append(*said)
-        elif what == "asked":
-            self.subscribers[name].asked[said[0]] = self.subscribers[name].reached_now()
         elif what == "confirmed":
             self.subscribers[name].confirm(*said)
         elif what == "ended":
@@ -175,8 +172,6 @@ class Oracle:
                 tally.came(number)
 
     def _begin_life(self, subscriber: Subscriber) -> None:
-        subscriber.lives += 1
-        subscriber.asked.clear()
         for name, tally in subscriber.tallies.items():
             tally.begin_life(subscriber.confirmed.get(name, 0))
 
@@ -189,12 +184,13 @@ class Oracle:
             {name: dict(subscriber.confirmed) for name, subscriber in there},
         )
 
-    def about_to_restore(self, backup: Backup) -> None:
+    def about_to_restore(self, backup: Backup, at: float) -> None:
         """The broker is down: whoever takes over a subscription there gets what the backup has."""
         for name, subscriber in self.subscribers.items():
             if subscriber.broker == backup.broker:
-                subscriber.confirmed = backup.confirmed.get(name, {})
-                subscriber.asked.clear()
+                # The same backup may serve again.
+                subscriber.confirmed = dict(backup.confirmed.get(name, {}))
+                subscriber.since = at
                 # Also of a process that has begun since the broker is down, and waits for it.
                 for publisher, tally in subscriber.tallies.items():
                     tally.forget_confirmed(subscriber.confirmed.get(publisher, 0))

@@ -2,7 +2,9 @@
 
 What has come is said before it is acknowledged, so that the oracle knows all that the broker may know. The
 broker has heard of an acknowledgement for certain when it has answered a question that was asked behind it,
-and `ready` is such a question: a durable broker answers when what it has heard is on its disk.
+and `ready` is such a question: a durable broker answers when what it has heard is on its disk. But one that
+has begun the session anew, as it was restored from a backup, knows nothing of what was acknowledged before
+(`Handled`).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import roost
 from roost.bench.chaos.player import PATIENCE_S, Order, Say
 from roost.client import (
     Client,
+    DurableEvent,
     DurableSubscription,
     NotInTime,
     ReceivedEvent,
@@ -67,15 +70,16 @@ async def _hoard(order: Order, keepalive_s: float, say: Say) -> None:
 async def _read(
     order: Order, client: Client, say: Say, end: asyncio.Event, began_anew: asyncio.Event
 ) -> None:
+    handled = Handled()
     if order.is_durable:
         subscription: Subscription = client.subscribe(order.interest.text, durable=order.name)
-        watch = _confirmed(order.name, subscription, say)
+        watch = _confirmed(order.name, subscription, say, handled)
     else:
         began_anew.clear()
         subscription = client.subscribe(order.interest.text)
         watch = _ready_again(order.name, subscription, say, began_anew)
     async with subscription:
-        reading = asyncio.create_task(_came(order.name, subscription, say))
+        reading = asyncio.create_task(_came(order.name, subscription, say, handled))
         watching = asyncio.create_task(watch)
         ending = asyncio.create_task(end.wait())
         tasks = (reading, watching, ending)
@@ -95,19 +99,52 @@ async def _read(
             raise result
 
 
-async def _came(name: str, subscription: Subscription, say: Say) -> None:
+class Handled:
+    """The last number of each publisher that was acknowledged since the last look, in the session as it is."""
+
+    def __init__(self) -> None:
+        self._life = 0
+        self._numbers: dict[str, int] = {}
+
+    def add(self, life: int, publisher: str, number: int) -> None:
+        """Of an event of that life: it counts for nothing if the session has begun anew since."""
+        self._go_on(life)
+        if life == self._life:
+            self._numbers[publisher] = number
+
+    def take(self, life: int) -> dict[str, int]:
+        """What there is of this life of the session; from now on, what comes behind that."""
+        self._go_on(life)
+        numbers, self._numbers = self._numbers, {}
+        return numbers
+
+    def _go_on(self, life: int) -> None:
+        if life > self._life:
+            self._life = life
+            self._numbers.clear()
+
+
+async def _came(name: str, subscription: Subscription, say: Say, handled: Handled) -> None:
     while events := await subscription.batch():
         say("came", name, _numbers(events))
         for event in events:
             await event.ack()
+            if isinstance(event, DurableEvent):
+                handled.add(event.life, *_known(event))
 
 
 def _numbers(events: Sequence[ReceivedEvent]) -> dict[str, list[int]]:
     """By publisher, in the order in which they came."""
     numbers: dict[str, list[int]] = {}
     for event in events:
-        numbers.setdefault(str(event["publisher"]), []).append(int(event["number"]))
+        publisher, number = _known(event)
+        numbers.setdefault(publisher, []).append(number)
     return numbers
+
+
+def _known(event: ReceivedEvent) -> tuple[str, int]:
+    """What the oracle knows it by."""
+    return str(event["publisher"]), int(event["number"])
 
 
 async def _ready(subscription: Subscription) -> None:
@@ -117,20 +154,24 @@ async def _ready(subscription: Subscription) -> None:
             return
 
 
-async def _confirmed(name: str, subscription: Subscription, say: Say) -> None:
+async def _confirmed(name: str, subscription: Subscription, say: Say, handled: Handled) -> None:
     assert isinstance(subscription, DurableSubscription)
     await _ready(subscription)
     say("ready", name, time.monotonic())
-    number = 0
+    session = subscription._session
     while True:
         await asyncio.sleep(CONFIRM_S)
-        number += 1
-        say("asked", name, number)
+        asked_at, life = time.monotonic(), session.life
+        numbers = handled.take(life)
         # All that was said to have come was acknowledged in the same turn; it goes out ahead of the question.
-        subscription._session._say_reached()
-        subscription._session.line.say_acks()
+        session._say_reached()
+        session.line.say_acks()
         await _ready(subscription)
-        say("confirmed", name, number, time.monotonic())
+        at = time.monotonic()
+        if session.life == life:
+            say("confirmed", name, asked_at, numbers, at)
+        else:
+            say("ready", name, at)
 
 
 async def _ready_again(
