@@ -100,7 +100,7 @@ async def _read(
 
 
 class Handled:
-    """The last number of each publisher that was acknowledged since the last look, in the session as it is."""
+    """The last number of each publisher that was acknowledged since the last look, in this session."""
 
     def __init__(self) -> None:
         self._life = 0
