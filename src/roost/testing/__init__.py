@@ -13,14 +13,12 @@ An application is run against brokers in the same process, without ports or wait
 """
 
 from roost.simulation.faults import PROFILES
-from roost.simulation.fuzz import Scenario
-from roost.simulation.oracle import Oracle, Party
 from roost.simulation.run import Checks
 from roost.simulation.workload_file import Workload
-from roost.simulation.world import World
 from roost.testing.federation import MemoryFederation, memory_federation, until
 from roost.testing.fuzzing import Failure, Fuzzed, fuzz
 from roost.testing.laboratory import NotedDecision, Receipt, Simulation, simulate
+from roost.testing.parts import Oracle, Party, Scenario, World
 from roost.testing.steps import check, parse_workload, read_workload, rest, run
 
 __all__ = [
