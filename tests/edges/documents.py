@@ -22,8 +22,8 @@ MOVING = """\
 0.0 broker add B2 1000 16 10
 0.0 link add B0 B1
 0.0 link add B1 B2
-0.1 publisher add P - 600 B0 a > 0
-0.2 subscriber add S B2 a > 0
+0.1 publisher add P YHOO 600 B0
+0.2 subscriber add S B2 class = 'STOCK'
 5.0 client redirect S B0
 9.0 client redirect S B1
 13.0 client redirect S B2
