@@ -18,9 +18,9 @@ from roost.language import overlaps, parse_advertisement, parse_event, parse_sub
 from roost.simulation.bars import Bars
 from roost.simulation.market import (
     BarMarket,
+    Quotes,
     SyntheticMarket,
     advertisement_of,
-    quotes_of,
     tickers,
 )
 
@@ -44,7 +44,7 @@ def test_the_quote_of_000() -> None:
     """000 section 5.1, with its derived attributes."""
     level, high = np.array([18.37]), np.array([18.62])
     bars = Bars(level, high, level, level, np.array([6200]), ["5-Sep-96"])
-    (quote,) = quotes_of("YHOO", bars)
+    (quote,) = Quotes("YHOO", bars)
     expected = parse_event(
         "[class,'STOCK'],[symbol,'YHOO'],[open,18.37],[high,18.62],[low,18.37],[close,18.37],"
         "[volume,6200],[date,'5-Sep-96'],[openClose%Diff,0.0],[highLow%Diff,0.014],"
@@ -57,7 +57,7 @@ def test_the_quote_of_000() -> None:
 def test_the_difference_of_open_and_close_has_no_sign() -> None:
     opening, high, low, close = np.array([[10.0, 10.0], [11.0, 10.0], [10.0, 9.0], [11.0, 9.0]])
     bars = Bars(opening, high, low, close, np.array([1, 1]), ["a", "b"])
-    assert [q.attributes["openClose%Diff"] for q in quotes_of("X", bars)] == [0.1, 0.1]
+    assert [q.attributes["openClose%Diff"] for q in Quotes("X", bars)] == [0.1, 0.1]
 
 
 def test_the_advertisement_of_001() -> None:
@@ -90,8 +90,8 @@ def test_the_quotes_never_change(market: SyntheticMarket) -> None:
 def test_the_quotes_of_a_symbol_depend_on_it_and_the_seed_only(market: SyntheticMarket) -> None:
     few = SyntheticMarket(1, symbols=2)
     few.quote("MSFT", 5)
-    assert few.quotes("YHOO") == market.quotes("YHOO")
-    assert SyntheticMarket(2).quotes("YHOO") != market.quotes("YHOO")
+    assert list(few.quotes("YHOO")) == list(market.quotes("YHOO"))
+    assert list(SyntheticMarket(2).quotes("YHOO")) != list(market.quotes("YHOO"))
     assert (
         market.quotes("MSFT")[0].attributes["open"] != market.quotes("YHOO")[0].attributes["open"]
     )
@@ -206,8 +206,8 @@ def test_other_columns_do_not_matter_and_the_class_may_be_said(
     tmp_path: Path, write: Write
 ) -> None:
     said = [{"class": "STOCK", **row, "day": 1} for row in rows()]
-    expected = BarMarket(write(tmp_path, rows())).quotes("YHOO")
-    assert BarMarket(write(tmp_path, said)).quotes("YHOO") == expected
+    expected = list(BarMarket(write(tmp_path, rows())).quotes("YHOO"))
+    assert list(BarMarket(write(tmp_path, said)).quotes("YHOO")) == expected
 
 
 def test_dates_of_a_parquet_file_may_be_dates(tmp_path: Path) -> None:

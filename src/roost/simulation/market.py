@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import count, islice
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,15 +79,41 @@ def quote_columns(bars: Bars) -> dict[str, NDArray[Any] | list[str]]:
     }
 
 
-def quotes_of(symbol: str, bars: Bars) -> list[Event]:
-    """A quote a bar."""
-    columns = quote_columns(bars)
-    names = ("class", "symbol", *columns)
-    lists = (c if isinstance(c, list) else c.tolist() for c in columns.values())
-    return [
-        Event.trusted(dict(zip(names, (CLASS, symbol, *row), strict=True)))
-        for row in zip(*lists, strict=True)
-    ]
+class Quotes(Sequence[Event]):
+    """A quote a bar, made when it is asked for: of most symbols few are ever published."""
+
+    def __init__(self, symbol: str, bars: Bars) -> None:
+        columns = quote_columns(bars)
+        self._symbol = symbol
+        self._names = ("class", "symbol", *columns)
+        self._columns: dict[str, list[Any]] = {
+            name: column if isinstance(column, list) else column.tolist()
+            for name, column in columns.items()
+        }
+        self._made: list[Event | None] = [None] * len(bars.volume)
+
+    def column(self, name: str) -> list[Any]:
+        """What all quotes say of an attribute."""
+        return self._columns[name]
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Event]: ...
+
+    def __getitem__(self, index: int | slice) -> Event | list[Event]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        quote = self._made[index]
+        if quote is None:
+            row = (column[index] for column in self._columns.values())
+            values = dict(zip(self._names, (CLASS, self._symbol, *row), strict=True))
+            quote = self._made[index] = Event.trusted(values)
+        return quote
 
 
 class Market(ABC):
@@ -96,16 +122,16 @@ class Market(ABC):
     symbols: tuple[str, ...]
 
     def __init__(self) -> None:
-        self._quotes: dict[str, list[Event]] = {}
+        self._quotes: dict[str, Quotes] = {}
 
     @abstractmethod
     def bars(self, symbol: str) -> Bars:
         """The bars of a symbol; at least one."""
 
-    def quotes(self, symbol: str) -> Sequence[Event]:
+    def quotes(self, symbol: str) -> Quotes:
         """All quotes of a symbol, before they start again."""
         if symbol not in self._quotes:
-            self._quotes[symbol] = quotes_of(symbol, self.bars(symbol))
+            self._quotes[symbol] = Quotes(symbol, self.bars(symbol))
         return self._quotes[symbol]
 
     def quote(self, symbol: str, n: int) -> Event:

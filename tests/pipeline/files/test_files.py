@@ -471,7 +471,7 @@ def test_bars_of_any_format_are_the_same(spark: SparkSession, tmp_path: Path) ->
     quotes = SyntheticMarket(4, 3, 20).quotes("MSFT")
     for path in paths:
         assert read_bars(spark, path).toArrow() == expected
-        assert BarMarket(path).quotes("MSFT") == quotes
+        assert list(BarMarket(path).quotes("MSFT")) == list(quotes)
 
 
 def test_bad_bars_are_refused(spark: SparkSession, tmp_path: Path) -> None:

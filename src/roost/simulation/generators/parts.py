@@ -9,7 +9,6 @@ import numpy as np
 from msgspec import Meta
 
 from roost.errors import UserError
-from roost.language import Event
 from roost.overlay.topologies import Topology
 from roost.simulation.market import BarMarket, Market, SyntheticMarket
 from roost.simulation.statements import (
@@ -67,13 +66,6 @@ def joining_times(rng: np.random.Generator, n: int, start: float, end: float) ->
 def pick(rng: np.random.Generator, items: Sequence[str]) -> str:
     """One of them, all equally likely."""
     return items[int(rng.integers(len(items)))]
-
-
-def number_in(quote: Event, attribute: str) -> int | float:
-    """What a quote says about one of its numbers."""
-    value = quote.attributes[attribute]
-    assert not isinstance(value, str)
-    return value
 
 
 class Machine(NamedTuple):

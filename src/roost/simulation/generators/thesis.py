@@ -34,7 +34,6 @@ from roost.simulation.generators.parts import (
     in_ms,
     joining_times,
     market_of,
-    number_in,
     overlay,
     pick,
     publishers_of,
@@ -116,9 +115,7 @@ class ThesisSubscriptions:
         self._market = market
         self._published = published
         self._silent = unpublished(market.symbols, published)
-        self._volume_max = max(
-            number_in(quote, "volume") for symbol in published for quote in market.quotes(symbol)
-        )
+        self._volume_max: int = max(max(market.quotes(s).column("volume")) for s in published)
 
     def draw(self, rng: np.random.Generator) -> Subscription:
         """A subscription that attracts traffic: its bound is what some quote of the symbol says."""
@@ -137,8 +134,8 @@ class ThesisSubscriptions:
     def _bound(self, rng: np.random.Generator, template: Template, symbol: str) -> int | float:
         if template.bound is None:
             return 0
-        quotes = self._market.quotes(symbol)
-        return number_in(quotes[int(rng.integers(len(quotes)))], template.bound[0])
+        said: list[int | float] = self._market.quotes(symbol).column(template.bound[0])
+        return said[int(rng.integers(len(said)))]
 
 
 def _drawn(rng: np.random.Generator, templates: Sequence[Template]) -> Template:
