@@ -567,7 +567,8 @@ def test_the_figures() -> None:
 
 
 def test_names() -> None:
-    assert NAMES == ("roost", "mosquitto", "nats", "rabbitmq")
+    assert NAMES[:4] == ("roost", "mosquitto", "nats", "rabbitmq")
+    assert all(name.startswith("roost-") for name in NAMES[4:])
     assert {name: scenario(name) for name in SCENARIOS} == SCENARIOS
     assert scenario("durable", seconds=1.0).seconds == 1
     for ask in (contestant, scenario):
@@ -653,6 +654,8 @@ def running_members(leader: int) -> list[int]:
         ("nats", "nats-server", "latency"),
         ("roost", "", "content"),
         ("roost", "", "durable"),
+        ("roost-watched", "", "content"),
+        ("roost-no-chunks", "", "content"),
     ],
 )
 def test_everything_arrives(name: str, program: str, title: str) -> None:

@@ -68,6 +68,7 @@ BROKER_EXAMPLES = """\b
 Examples:
   roost bench broker
   roost bench broker --against mosquitto,nats,rabbitmq
+  roost bench broker --against roost-watched --scenario one_to_one --no-chains
   roost bench broker --quick --no-chains
   roost bench broker --scenario one_to_one --scenario content --seconds 2 --no-chains --json
 """
@@ -292,7 +293,11 @@ def run_sim(
 def run_broker(
     against: Annotated[
         str,
-        typer.Option(metavar="NAME,NAME", help="Also mosquitto, nats, rabbitmq; all installed."),
+        typer.Option(
+            metavar="NAME,NAME",
+            help="Also mosquitto, nats, rabbitmq, if installed; or Roost once more: roost-grape (observing),"
+            " roost-traces (on), roost-watched (both), roost-no-chunks.",
+        ),
     ] = "",
     scenario: Annotated[
         list[str] | None, typer.Option(help="Only this; may be repeated. Else all of them.")

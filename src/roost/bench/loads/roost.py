@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Final
@@ -64,14 +65,18 @@ _BEHIND_PAYLOAD: Final = 1 + 1 + 9 + 1
 # Deliveries are acknowledged so many at once.
 _ACK_EVERY: Final = 256
 
+Settings = Mapping[str, Mapping[str, object]]
+NO_SETTINGS: Settings = {}
+
 
 class Roost(PrivateServer):
-    """A broker, or several in a row."""
+    """A broker, or several in a row; `settings` that they have besides, by table."""
 
-    def __init__(self, brokers: int = 1) -> None:
+    def __init__(self, brokers: int = 1, settings: Settings = NO_SETTINGS) -> None:
         super().__init__()
         self.brokers = brokers
         self.name = "roost" if brokers == 1 else f"roost, {brokers} brokers"
+        self._settings = settings
 
     def launch(self, processes: Processes, scenario: Scenario) -> None:
         ports = [self.publisher_port, *(free_port() for _ in range(1, self.brokers))]
@@ -98,6 +103,8 @@ class Roost(PrivateServer):
                 "links": {"neighbours": neighbours},
                 "admin": {"port": -1},
             }
+            for table, keys in self._settings.items():
+                tables[table] = {**tables.get(table, {}), **keys}
             write_settings(config, tables)
             # As its rivals are started: it ends with the bench.
             processes.start(command_of(config))
