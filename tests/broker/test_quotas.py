@@ -302,6 +302,33 @@ def test_large_events_hardly_hide_behind_small_ones(large: int) -> None:
     assert not any(key[0] == "out" for key in desk.store)
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_small_events_do_not_count_as_large_ones_that_came_later(restarts: bool) -> None:
+    """Each counts for what it is: 900 of some 100 bytes and 20 of 2 KB are about 130 KB."""
+    desk = Desk(durable=True, quotas=UserQuotas(kept_bytes=200 * KB), session_memory_max=10)
+    number = 0
+
+    def publish(count: int, size: int) -> None:
+        nonlocal number
+        pub = session(desk, f"pub-{number}")
+        pub.advertise("a present", f"pub-{number}/1")
+        for sequence in range(1, count + 1):
+            event = Publication(f"pub-{number}", sequence, Event({"a": 1}), bytes(size))
+            pub.put(Frame(DATA, sequence, event))
+        number += 1
+
+    eve = session(desk, "eve", durable=True)
+    eve.subscribe("a present", "eve/1")
+    eve.close()
+    publish(900, 10)
+    if restarts:
+        desk.restart()
+    publish(20, 2 * KB)
+    assert "eve" in desk.broker.sessions
+    publish(100, 2 * KB)
+    assert "eve" not in desk.broker.sessions
+
+
 @pytest.mark.parametrize(("sessions", "size"), [(1, 20 * KB), (50, KB)])
 def test_few_deliveries_count_as_well_if_they_are_large_or_to_many(
     sessions: int, size: int

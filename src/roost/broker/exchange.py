@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from roost.broker.commands import Deliver, Send, SendRun
 from roost.broker.config import BrokerConfig
 from roost.broker.detour import Detour
-from roost.broker.flow import Flow
+from roost.broker.flow import Flow, size_in_memory
 from roost.broker.hops import Hop, Inside, Link, Session
 from roost.broker.messages import DATA, Delivery, Dropped, Frame, Publication
 from roost.broker.modules import Modules
@@ -143,8 +143,10 @@ class Exchange:
     def send(self, peer: Link | Session, run: Run) -> None:
         """There is room for these, which are numbered: they go out, or are kept until they can."""
         lane = peer.channel.data
-        if lane.memory_max and isinstance(peer, Session) and self._is_behind(peer):
-            self._sessions.quotas.keeps(peer, len(run.data), len(run))
+        if lane.memory_max and isinstance(peer, Session):
+            peer.backlog.add(run.last, len(run.data), lane.acked)
+            if self._is_behind(peer):
+                self._sessions.quotas.keeps(peer, len(run.data))
         part = lane.push_run(run)
         if part is not None and peer.open:
             self._work.commands.append(SendRun(peer.connection, part))  # type: ignore[arg-type]
@@ -170,6 +172,7 @@ class Exchange:
     def _deliver(self, publication: Publication, hops: int, local: Sequence[Hop]) -> None:
         frames: list[tuple[int, Frame]] = []
         bound = self._session_bound
+        size = 0  # worked out if anybody spills
         for hop in local:
             if not isinstance(hop, Session):
                 assert isinstance(hop, Inside)
@@ -190,6 +193,9 @@ class Exchange:
                 for part in others:
                     self._flow.tell(hop, Delivery(publication, part), hops)
             frame = lane.push(Delivery(publication, matched), hops)
+            if lane.memory_max:
+                size = size or size_in_memory(publication)
+                hop.backlog.add(frame.sequence, size, lane.acked)
             if lane.spilled:
                 self._flow.spilled(hop)
             elif hop.open:

@@ -5,6 +5,7 @@ And what came from there: a subscription or an advertisement is an *entry* of a 
 
 from __future__ import annotations
 
+from roost.broker.backlog import Backlog
 from roost.broker.channel import Channel, Marks
 from roost.broker.demands import demands_of
 from roost.broker.journal import Journal
@@ -245,6 +246,7 @@ class Session(Peer):
     __slots__ = (
         "_journal",
         "answers_held",
+        "backlog",
         "barred",
         "client",
         "departure",
@@ -259,7 +261,6 @@ class Session(Peer):
         "published",
         "publisher",
         "redirected",
-        "usual_bytes",
     )
 
     kind = "session"
@@ -278,7 +279,7 @@ class Session(Peer):
         self.barred = 0  # ... and the one that it was told has to come first
         self.permission: Permission | None = None  # None: of whoever nobody asked who they are
         self.owner = client  # the user that it counts for
-        self.usual_bytes = 0.0  # of a delivery that is kept for it
+        self.backlog = Backlog()  # of one that spills
         self.answers_held = 0  # how many waited for it when it was read no further
         self.held_bytes = 0  # of what came while it was not open
         self.ending = False  # it has said goodbye, or was told to go
@@ -323,10 +324,9 @@ class Session(Peer):
         return not self.subscriptions and not self.advertisements and data.acked == data.sent
 
     @property
-    def kept_bytes(self) -> float:
-        """Of what waits for it, about."""
-        lane = self.channel.data
-        return (lane.sent - lane.acked) * self.usual_bytes
+    def kept_bytes(self) -> int:
+        """Of what waits for it."""
+        return self.backlog.bytes_behind(self.channel.data.acked)
 
 
 class Inside(Hop):

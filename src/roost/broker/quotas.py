@@ -4,8 +4,8 @@ A *user* is a principal; where nobody has to log in, whoever is there under one 
 counted is what a user leaves behind, not what it does: sessions, subscriptions, and the bytes that wait for
 it while it is away or does not read. Brokers of the federation and administrators are not counted.
 
-The bytes of a session are estimated: the deliveries that wait, by the usual size of those that came last.
-Most of them are in the store only, where to measure them would cost more than they do.
+The bytes of a session are those of all deliveries that wait for it (`backlog`). They are counted where
+nothing else bounds them: for durable sessions of a broker with a store.
 """
 
 from __future__ import annotations
@@ -91,13 +91,8 @@ class Quotas:
         bound = self._config.quotas.kept_bytes
         return bound > 0 and (self._unlooked.get(session.owner, 0) + size) * LOOK_EVERY >= bound
 
-    def keeps(self, session: Session, size: int, count: int = 1) -> None:
-        """So many deliveries more are kept for it, of that many bytes together."""
-        usual = size / count
-        if not session.usual_bytes:
-            session.usual_bytes = usual
-        # As if they came one by one.
-        session.usual_bytes += (usual - session.usual_bytes) * (1 - (1 - 1 / LOOK_EVERY) ** count)
+    def keeps(self, session: Session, size: int) -> None:
+        """So many bytes more are kept for it."""
         if self._config.quotas.kept_bytes:
             self._unlooked[session.owner] = self._unlooked.get(session.owner, 0) + size
 
@@ -109,10 +104,10 @@ class Quotas:
             return ""
         owner, bound = session.owner, self._config.quotas.kept_bytes
         kept = [theirs.kept_bytes for theirs in self._sessions[owner]]
-        if sum(kept) <= bound or _is_privileged(session.permission):
+        if sum(kept) + size <= bound or _is_privileged(session.permission):
             self._unlooked[owner] = 0
             return ""
-        if session.kept_bytes * len(kept) < sum(kept):
+        if (session.kept_bytes + size) * len(kept) < sum(kept) + size:
             return ""  # a larger one's turn will come
         return f"more than {bound:,} bytes wait for {session.owner!r}"
 

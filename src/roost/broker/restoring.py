@@ -7,14 +7,15 @@ from the beginning: what they had subscribed to is withdrawn, as they will do it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from roost.broker.channel import Marks
 from roost.broker.commands import StoreKey
 from roost.broker.draining import Draining
-from roost.broker.hops import Hop, Inside, Link
-from roost.broker.messages import SessionEnded
+from roost.broker.flow import size_in_memory
+from roost.broker.hops import Hop, Inside, Link, Session
+from roost.broker.messages import Delivery, SessionEnded
 from roost.broker.names import Address
 from roost.broker.node import Node
 from roost.broker.rewiring.rewirings import Rewirings
@@ -141,4 +142,22 @@ def restore_channels(node: Node, kinds: Kinds) -> None:
     for link in node.links.values():
         link.before = Marks.of(link.channel)
     for session in node.sessions.values():
+        restore_backlog(session, outboxes, runs)
         session.ended = any(type(f.message) is SessionEnded for f in session.channel.data.single)
+
+
+def restore_backlog(
+    session: Session,
+    outboxes: Mapping[StoreKey, Mapping[int, Any]],
+    runs: Mapping[StoreKey, Sequence[Run]],
+) -> None:
+    """How many bytes wait for it."""
+    lane = session.channel.data
+    if not lane.memory_max:
+        return
+    sizes = [(run.last, len(run.data)) for run in runs.get(lane.key, ())]
+    for number, (message, _) in outboxes.get(lane.key, {}).items():
+        if isinstance(message, Delivery):
+            sizes.append((number, size_in_memory(message.publication)))
+    for last, size in sorted(sizes):
+        session.backlog.add(last, size, lane.acked)

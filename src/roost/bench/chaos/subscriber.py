@@ -63,8 +63,11 @@ async def _hoard(order: Order, keepalive_s: float, say: Say) -> None:
         ) as client,
         client.subscribe(order.interest.text, durable=order.name) as subscription,
     ):
-        await _ready(subscription)
-        say("ready", order.name, time.monotonic())
+        # In a later process, more may wait already than a client holds that does not read; and so it is
+        # no matter of readiness any more.
+        if subscription.is_new:
+            await _ready(subscription)
+            say("ready", order.name, time.monotonic())
 
 
 async def _read(
