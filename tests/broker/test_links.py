@@ -23,6 +23,7 @@ from roost.broker.messages import (
     Frame,
     Inquiry,
     LinkHello,
+    Marker,
     Publication,
     Subscribe,
     Unadvertise,
@@ -125,6 +126,22 @@ def test_whoever_can_not_read_the_greeting_gets_an_older_one(reason: str) -> Non
     assert isinstance(greeting.parcel, LinkHello)
     assert greeting.parcel.version == PROTOCOL_VERSION_MIN
     assert greeting.parcel.address == greeting.parcel.life == ""
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [(PROTOCOL_VERSION, PROTOCOL_VERSION_MIN), (PROTOCOL_VERSION_MIN, PROTOCOL_VERSION)],
+)
+def test_of_two_greetings_the_earlier_version_is_spoken(ours: int, theirs: int) -> None:
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=True), 0.0)
+    if ours == PROTOCOL_VERSION_MIN:  # as it has refused what is newer
+        machine.handle(ev.LinkOpened("B2", 7), 0.0)
+        machine.handle(ev.Received(7, (AttachRefused("protocol version 4; B2 speaks 3"),)), 0.0)
+    machine.handle(ev.LinkOpened("B2", 8), 1.0)
+    commands = machine.handle(ev.Received(8, (hello("B2", version=theirs),)), 1.0)
+    frames = [c.parcel for c in commands if isinstance(c, do.Send) and isinstance(c.parcel, Frame)]
+    assert [type(frame.message) for frame in frames] == [Marker]  # and no `Wants`, no `Inquiry`
 
 
 def test_nobody_is_greeted_on_a_connection_that_came_too_late() -> None:
