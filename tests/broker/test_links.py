@@ -25,6 +25,7 @@ from roost.broker.messages import (
     LinkHello,
     Marker,
     Publication,
+    Rewire,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -508,3 +509,19 @@ def test_a_rewiring_that_can_not_be_is_reported() -> None:
     (report,) = [r for who, r in federation.reports if who == "B1" and "rewiring" in r.what]
     assert (report.what, report.about) == ("rewiring refused", "B2")
     assert "B9" in report.detail
+
+
+def test_an_anchor_that_has_lost_its_memory_takes_the_mover_from_the_middle_once() -> None:
+    """B0, which was behind B2, is to be behind B1 from now on: B2 can't take that back."""
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=False), 0.0)
+    machine.handle(ev.ConnectionAccepted(7), 0.0)
+    machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
+    assert "B0" not in machine.links
+    forced = Rewire("unknown", "forced", ("B2", "B0", "B1"), "a test")
+    links = []
+    for number in (1, 2):
+        machine.handle(ev.Received(7, (Frame(CONTROL, number, forced),)), 0.0)
+        links.append(machine.links["B0"])
+    assert links[0] is links[1]
+    assert not links[0].dials
