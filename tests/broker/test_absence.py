@@ -184,6 +184,19 @@ def test_everything_is_wanted_only_while_somebody_is_away() -> None:
     assert not any(broker.router.greedy for broker in federation.brokers.values())
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_nothing_is_kept_for_who_joins_before_it_has_greeted(restarts: bool) -> None:
+    federation = Federation(*CHAIN, durable=True)
+    federation.handle("B4", ev.LinkAdded("B5", dial=True, joins=True))  # nobody answers
+    federation.settle()
+    if restarts:
+        federation.restart("B4", keep_store=True)
+    assert not any(broker.router.greedy for broker in federation.brokers.values())
+    federation.client("sub", "B1")
+    federation.subscribe("sub", "a > 0")
+    assert ready(federation, "sub")  # and nobody waits for it
+
+
 def test_in_a_circle_nobody_takes_its_own_word_for_anothers() -> None:
     """Links may be moved so that one closes for a moment. Words must not go round for ever."""
     federation = Federation(*CHAIN)

@@ -57,6 +57,16 @@ def test_the_next_process_gets_what_was_not_handled() -> None:
     federation.check_tables()
 
 
+def test_the_log_tells_how_a_session_came_to_be_attached() -> None:
+    federation = federation_of()
+    process(federation, 1)
+    federation.cut("sub", "B2")
+    federation.advance(1.0)
+    process(federation, 2)
+    said = [report.what for _, report in federation.reports if report.about == "durable/orders"]
+    assert said == ["session begun", "session resumed", "session taken over"]
+
+
 def test_who_takes_over_from_one_that_did_not_live_to_hear_that_its_session_was_lost_is_told() -> (
     None
 ):

@@ -23,7 +23,9 @@ from roost.broker.messages import (
     Frame,
     Inquiry,
     LinkHello,
+    Marker,
     Publication,
+    Rewire,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -125,6 +127,22 @@ def test_whoever_can_not_read_the_greeting_gets_an_older_one(reason: str) -> Non
     assert isinstance(greeting.parcel, LinkHello)
     assert greeting.parcel.version == PROTOCOL_VERSION_MIN
     assert greeting.parcel.address == greeting.parcel.life == ""
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [(PROTOCOL_VERSION, PROTOCOL_VERSION_MIN), (PROTOCOL_VERSION_MIN, PROTOCOL_VERSION)],
+)
+def test_of_two_greetings_the_earlier_version_is_spoken(ours: int, theirs: int) -> None:
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=True), 0.0)
+    if ours == PROTOCOL_VERSION_MIN:  # as it has refused what is newer
+        machine.handle(ev.LinkOpened("B2", 7), 0.0)
+        machine.handle(ev.Received(7, (AttachRefused("protocol version 4; B2 speaks 3"),)), 0.0)
+    machine.handle(ev.LinkOpened("B2", 8), 1.0)
+    commands = machine.handle(ev.Received(8, (hello("B2", version=theirs),)), 1.0)
+    frames = [c.parcel for c in commands if isinstance(c, do.Send) and isinstance(c.parcel, Frame)]
+    assert [type(frame.message) for frame in frames] == [Marker]  # and no `Wants`, no `Inquiry`
 
 
 def test_nobody_is_greeted_on_a_connection_that_came_too_late() -> None:
@@ -491,3 +509,19 @@ def test_a_rewiring_that_can_not_be_is_reported() -> None:
     (report,) = [r for who, r in federation.reports if who == "B1" and "rewiring" in r.what]
     assert (report.what, report.about) == ("rewiring refused", "B2")
     assert "B9" in report.detail
+
+
+def test_an_anchor_that_has_lost_its_memory_takes_the_mover_from_the_middle_once() -> None:
+    """B0, which was behind B2, is to be behind B1 from now on: B2 can't take that back."""
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=False), 0.0)
+    machine.handle(ev.ConnectionAccepted(7), 0.0)
+    machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
+    assert "B0" not in machine.links
+    forced = Rewire("unknown", "forced", ("B2", "B0", "B1"), "a test")
+    links = []
+    for number in (1, 2):
+        machine.handle(ev.Received(7, (Frame(CONTROL, number, forced),)), 0.0)
+        links.append(machine.links["B0"])
+    assert links[0] is links[1]
+    assert not links[0].dials

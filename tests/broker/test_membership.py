@@ -8,6 +8,7 @@ from roost.broker import commands as do
 from roost.broker import events as ev
 from roost.broker.config import BrokerConfig
 from roost.broker.core import Broker
+from roost.broker.hops import Link
 from roost.broker.messages import (
     CONTROL,
     PROTOCOL_VERSION,
@@ -16,6 +17,7 @@ from roost.broker.messages import (
     LinkHello,
     Members,
 )
+from roost.broker.trails import Trails
 from tests.broker.kit import Edge, Federation
 
 CHAIN: tuple[Edge, ...] = (("B1", "B2"), ("B2", "B3"), ("B3", "B4"))
@@ -202,3 +204,22 @@ def test_who_is_behind_a_neighbour_that_was_moved_is_behind_no_other() -> None:
     new.joined = False
     broker.membership.only_behind(new, old)
     assert (list(old.behind), list(new.behind)) == ([], ["B5"])
+
+
+@pytest.mark.parametrize(
+    ("is_there", "is_ours", "paid"),
+    [(True, True, ["B1/1/1"]), (False, True, []), (True, False, []), (False, False, [])],
+)
+def test_a_trail_is_paid_to_who_is_there(is_there: bool, is_ours: bool, paid: list[str]) -> None:
+    """Who is away, or is made a neighbour anew, gets one with the next greeting."""
+    source, link, another = (Link(name, False, True, True, None) for name in ("B0", "B2", "B2"))
+    links = {"B0": source, "B2": link}
+    told: list[str] = []
+    trails = Trails("B1/1", links, lambda to, name: told.append(name) if to is link else None)
+    link.greeted = True
+    trails.owe(link, [trails.heard(source, "B0/1/1", ["B9"], greeting=False)])
+    trails.pay_what_can_be()
+    assert not told
+    link.greeted, links["B2"] = is_there, link if is_ours else another
+    trails.passed(source, "B0/1/1")
+    assert told == paid

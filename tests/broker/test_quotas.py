@@ -9,7 +9,8 @@ import pytest
 
 from roost.broker import events as ev
 from roost.broker.commands import PauseReading, ResumeReading
-from roost.broker.config import UserQuotas
+from roost.broker.config import BrokerConfig, UserQuotas
+from roost.broker.hops import Session
 from roost.broker.messages import (
     CONTROL,
     DATA,
@@ -25,7 +26,7 @@ from roost.broker.messages import (
     Settle,
 )
 from roost.broker.permissions import Permission
-from roost.broker.quotas import LOOK_EVERY
+from roost.broker.quotas import LOOK_EVERY, Quotas
 from roost.language import Event, parse_subscription
 from tests.broker.kit import Federation
 from tests.runtime.desk import Caller, Desk, messages, objection
@@ -345,6 +346,21 @@ def test_few_deliveries_count_as_well_if_they_are_large_or_to_many(
         pub.put(Frame(DATA, number, Publication("pub", number, Event({"a": 1}), bytes(size))))
     kept = [value[0] for key, value in desk.store.items() if key[:2] == ("out", "session")]
     assert sum(len(delivery.publication.payload) for delivery in kept) <= 4 * bound
+
+
+def test_deliveries_that_are_kept_together_count_as_if_they_came_one_by_one() -> None:
+    """The usual size of one is that of the last few dozen, about: no single one changes much."""
+    quotas = Quotas(BrokerConfig(broker="B1", incarnation="B1~1"))
+    one_by_one, together = (Session(name, "eve", None) for name in ("eve/1", "eve/2"))
+    for eve in (one_by_one, together):
+        quotas.keeps(eve, KB)
+    quotas.keeps(one_by_one, 2 * KB)
+    assert one_by_one.usual_bytes == pytest.approx(KB + KB / LOOK_EVERY)
+    for _ in range(LOOK_EVERY - 1):
+        quotas.keeps(one_by_one, 2 * KB)
+    quotas.keeps(together, 2 * KB * LOOK_EVERY, LOOK_EVERY)
+    assert one_by_one.usual_bytes == pytest.approx(together.usual_bytes)
+    assert KB < together.usual_bytes < 2 * KB
 
 
 # --- answers --------------------------------------------------------------------------------------

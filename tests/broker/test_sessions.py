@@ -186,6 +186,25 @@ def test_coming_back_in_time_stops_the_clock() -> None:
     assert federation.heard("sub", "attached")[-1].reason == "resumed"
 
 
+def test_a_clock_that_is_stopped_too_late_does_no_harm() -> None:
+    """It may have run out in the moment in which the client came back, or its session was over."""
+    desk = Desk()
+    desk.attach(1)
+    for session in ("s", "one that is over"):
+        assert desk.broker.handle(ev.TimerFired(f"linger:{session}"), 0.0) == []
+    assert desk.broker.sessions["s"].connection == 1
+
+
+def test_nobody_waits_for_the_client_of_a_session_that_is_over() -> None:
+    federation = crowd()
+    federation.severed.add(frozenset(("sub", "B3")))
+    federation.cut("sub", "B3")
+    assert ("B3", "linger:sub-session.0") in federation.timers
+    federation.handle("B3", ev.SessionDismissed("sub-session.0", "enough"))
+    assert not federation.brokers["B3"].sessions
+    assert ("B3", "linger:sub-session.0") not in federation.timers
+
+
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_forgotten_session_leaves_nothing(durable: bool) -> None:
     federation = crowd(durable=durable)

@@ -14,6 +14,7 @@ from roost.broker.messages import Message, Publication, Subscribe
 from roost.broker.spares import Spares
 from roost.language import parse_subscription
 from tests.broker.kit import Federation
+from tests.broker.test_handles import Listed
 
 ALL = parse_subscription("a present")
 SOME = parse_subscription("a > 1")
@@ -207,3 +208,13 @@ def test_events_go_to_no_side_that_has_withdrawn(first: str, narrower: bool) -> 
         federation.settle()
     assert "far/1" not in federation.table("B1")
     assert publish_at_b1(federation) == set()
+
+
+def test_whoever_follows_the_subscriptions_knows_of_both_sides() -> None:
+    federation = rewired("subscriptions")
+    listed = Listed()
+    federation.brokers["B1"].router.watch(listed, Listed())
+    assert sorted(listed.whose.values()) == ["B2", "B3"]
+    federation.handle("far", ev.UnsubscribeRequested("a present"))
+    federation.settle()
+    assert list(listed.whose.values()) == ["B2"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import re
@@ -10,6 +11,7 @@ import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from socket import EAI_NONAME, gaierror
 from typing import Literal
 
 import pytest
@@ -26,6 +28,7 @@ from roost.client import (
     Refused,
     SessionOver,
     connect,
+    dialling,
 )
 from roost.client.advertising import SHAPES_MAX
 from roost.client.memory import MemoryBroker
@@ -549,6 +552,19 @@ async def test_waiting_for_a_broker_that_is_started_later() -> None:
         client = await opening
         assert client.state == "connected"
         await client.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.EHOSTUNREACH, "Connect call failed ('10.0.0.1', 1)"), "No route to host"),
+        (gaierror(EAI_NONAME, "Name or service not known"), "Name or service not known"),
+        (OSError("Multiple exceptions: [Errno 111], [Errno 113]"), "Multiple exceptions: "),
+    ],
+)
+def test_why_nobody_was_reached(error: OSError, said: str) -> None:
+    """Numbers of those who look up names are others, and asyncio has errors without one."""
+    assert dialling._words(error).startswith(said)
 
 
 @in_loop

@@ -453,3 +453,15 @@ def test_of_too_many_sessions_the_one_that_was_closed_first_is_forgotten(
         remembered.keep(("B1", name), beyond)
     assert not remembered.take(("B1", "first"))
     assert remembered.take(("B1", "second")) == remembered.take(("B1", "third")) == beyond
+
+
+def test_of_a_session_thousands_of_events_are_remembered_and_of_too_many_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    remembered = Remembered()
+    beyond = {number: f"P:{number}" for number in range(3, 10_000, 2)}
+    remembered.keep(("B1", "d"), beyond)
+    assert remembered.take(("B1", "d")) == beyond
+    monkeypatch.setattr("roost.client.acknowledged.EVENTS_MAX", 2)
+    remembered.keep(("B1", "d"), beyond)
+    assert remembered.take(("B1", "d")) == {3: "P:3", 5: "P:5"}

@@ -259,6 +259,19 @@ async def test_a_subscription_that_nobody_reads_does_not_starve_the_others(
         assert numbers(await take(read, 1)) == [count]
 
 
+def test_how_long_one_that_is_full_may_hold_up_others() -> None:
+    """A while without being read at all, or as long as was said, whoever reads it now and then."""
+    line = mock.Mock()
+    line.loop.time.return_value = full_at = 1_000.0
+    inbox: Inbox[int] = Inbox(line, "i", "it", 1, stalled_s=30.0)
+    inbox.put(1)
+    assert not inbox.holds_up_too_long(full_at + inboxes.UNREAD_S)
+    assert inbox.holds_up_too_long(full_at + inboxes.UNREAD_S + 1.0)
+    inbox.read_at = full_at + 29.0
+    assert not inbox.holds_up_too_long(full_at + 30.0)
+    assert inbox.holds_up_too_long(full_at + 31.0)
+
+
 @in_loop
 async def test_one_that_is_read_too_slowly_holds_up_others_for_as_long_as_was_said() -> None:
     async with (

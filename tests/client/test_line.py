@@ -8,9 +8,9 @@ from unittest import mock
 
 import pytest
 
-from roost.broker.commands import CancelTimer, SetTimer
+from roost.broker.commands import CancelTimer, SetTimer, Tell
 from roost.broker.config import ClientConfig
-from roost.broker.events import TimerFired
+from roost.broker.events import SettleRequested, TimerFired
 from roost.client import Closed, NotInTime, connect
 from roost.client import line as lines
 from roost.client.line import Line, Owner
@@ -76,6 +76,23 @@ async def test_whoever_dials_has_given_up_when_it_has_hung_up() -> None:
     assert dialler.ended == 1
     with pytest.raises(Closed):
         await opening
+
+
+@in_loop
+async def test_a_broker_that_has_forgotten_the_session_is_asked_again() -> None:
+    """And one that goes on with it is not: it has the question."""
+    async with connect("memory://") as client:
+        line = client._line
+        assert line is not None
+        heard: list[object] = []
+        with mock.patch.object(line, "handle", heard.append):
+            asked = line.settling.ask()
+            await until(lambda: heard)
+            line._told(Tell("attached", reason="resumed"))
+            assert heard == [SettleRequested("1")]
+            line._told(Tell("attached"))
+            assert heard == [SettleRequested("1"), SettleRequested("1")]
+        assert not asked.done()
 
 
 @in_loop

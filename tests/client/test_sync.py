@@ -56,6 +56,21 @@ def numbers(subscription: SyncSubscription, count: int) -> list[object]:
     return [subscription.get(DEADLINE_S / 2)["n"] for _ in range(count)]
 
 
+def test_batches_as_arrow() -> None:
+    with connect_sync("memory://") as client, client.subscribe("n >= 0") as subscription:
+        subscription.ready()
+        for n in range(5):
+            client.publish({"n": n})
+        client.flush()
+        batches = subscription.batches(2, arrow=True)
+        found: list[object] = []
+        while len(found) < 5:
+            batch = next(batches)
+            assert 1 <= batch.num_rows <= 2
+            found += batch.column("n").to_pylist()
+        assert found == list(range(5))
+
+
 def test_publishing_and_reading(server: BrokerServer) -> None:
     with connect_sync(url_of(server), name="desk") as client:
         assert client.name.startswith("desk~")

@@ -451,6 +451,15 @@ def test_the_retained_limit(tmp_path: Path) -> None:
         assert not bench.store.is_full
 
 
+def test_at_the_bound_it_is_full(tmp_path: Path) -> None:
+    with Bench(tmp_path / "store") as bench:
+        bench.write({out(1): "x"})
+        size = bench.store.retained_bytes
+        for bound, is_full in ((size - 1, True), (size, True), (size + 1, False)):
+            bench.store.retained_bytes_max = bound
+            assert bench.store.is_full is is_full
+
+
 def test_the_log_is_folded_when_it_is_long(tmp_path: Path) -> None:
     with Bench(tmp_path / "store", fold_bytes=100_000) as bench:
         for number in range(50):
