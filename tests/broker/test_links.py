@@ -491,3 +491,18 @@ def test_a_rewiring_that_can_not_be_is_reported() -> None:
     (report,) = [r for who, r in federation.reports if who == "B1" and "rewiring" in r.what]
     assert (report.what, report.about) == ("rewiring refused", "B2")
     assert "B9" in report.detail
+
+
+@pytest.mark.parametrize("stage", ["locked", "opening"])
+def test_a_mover_gives_up_when_the_middle_has_lost_its_memory(stage: str) -> None:
+    """And does not wait, nor go on with it."""
+    federation = Federation(("B0", "B1"), ("B1", "B2"))
+    federation.settle()
+    federation.severed.add(frozenset(("B0", "B2")))
+    federation.handle("B1", ev.RewiringRequested("B0", "B2", "a test"))
+    mover = federation.brokers["B0"]
+    while (plan := mover.rewirings.now) is None or plan.stage != stage:
+        assert federation.step()
+    federation.restart("B1")
+    assert mover.rewirings.now is None
+    assert list(mover.links) == ["B1"]
