@@ -392,6 +392,24 @@ def test_removal_leaves_nothing(durable: bool) -> None:
         assert not [key for key in federation.stores[name] if neighbour in key]
 
 
+def test_a_neighbour_that_had_a_standby_may_come_back_without() -> None:
+    """What was known of the one before is gone, also after a restart."""
+    federation = Federation(("B1", "B2"), durable=True)
+    identity = federation.brokers["B2"].identity
+    identity.epoch, identity.beside = 2, "elsewhere:7500"
+    federation.cut("B1", "B2")
+    federation.advance(1.0)
+    assert federation.brokers["B1"].links["B2"].epoch == 2
+    federation.part("B1", "B2")
+    federation.settle()
+    federation.restart("B2")  # its epoch is 0
+    federation.join("B1", "B2")
+    federation.settle()
+    federation.restart("B1", keep_store=True)
+    link = federation.brokers["B1"].links["B2"]
+    assert (link.greeted, link.epoch, link.beside) == (True, 0, "")
+
+
 def test_who_is_no_neighbour_any_more_is_not_dialled_again() -> None:
     federation = publisher_and_subscriber()
     federation.severed.add(frozenset(("B2", "B3")))
