@@ -29,6 +29,7 @@ from roost.broker.messages import (
     Unsubscribe,
     Wants,
 )
+from roost.broker.rewiring.plan import PATIENCE_S
 from roost.language import Event, parse_advertisement
 from tests.broker.kit import Federation
 
@@ -524,3 +525,22 @@ def test_a_mover_gives_up_when_the_middle_has_lost_its_memory(stage: str) -> Non
     federation.restart("B1")
     assert mover.rewirings.now is None
     assert list(mover.links) == ["B1"]
+
+
+def test_a_middle_that_is_gone_before_it_hears_that_its_link_has_moved_is_not_waited_for() -> None:
+    federation = Federation(("B0", "B1"), ("B1", "B2"))
+    federation.settle()
+    federation.handle("B1", ev.RewiringRequested("B0", "B2", "a test"))
+    mover = federation.brokers["B0"]
+    while (plan := mover.rewirings.now) is None or plan.stage != "switched":
+        assert federation.step()
+    federation.crash("B1")
+    federation.start("B1")
+    federation.handle("B0", ev.TimerFired("dial:B1"))
+    while mover.rewirings.now is not None:
+        assert federation.step()
+    federation.crash("B1")
+    federation.settle()
+    assert sorted(mover.links) == ["B1", "B2"]
+    federation.advance(PATIENCE_S)
+    assert list(mover.links) == ["B2"]
