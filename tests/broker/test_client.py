@@ -319,6 +319,13 @@ def test_an_event_that_comes_twice_is_handed_over_once() -> None:
     assert client.duplicates == 1
 
 
+def test_what_comes_behind_a_frame_that_comes_twice_is_handed_over() -> None:
+    client = attached()
+    client.handle(ev.SubscribeRequested("all", parse_subscription("a > 0")), 0.0)
+    commands = client.handle(ev.Received(1, (delivery(1), delivery(1), delivery(2))), 0.0)
+    assert [c.publication.id for c in commands if isinstance(c, do.Hand)] == ["P:1", "P:2"]
+
+
 def test_what_is_no_longer_wanted_is_not_handed_over() -> None:
     client = attached()
     client.handle(ev.SubscribeRequested("all", parse_subscription("a > 0")), 0.0)

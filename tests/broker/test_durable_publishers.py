@@ -278,6 +278,19 @@ def test_behind_a_refused_event_none_is_accepted() -> None:
     assert federation.got("sub") == events(1, 2, 3)
 
 
+def test_each_process_hears_itself_what_is_refused() -> None:
+    federation = federation_of()
+    for number in (1, 2):
+        opened(federation, number)
+        federation.handle("pub", ev.PublishRequested(Event({"b": 1})))
+        federation.settle()
+        refusals = federation.between("B1", "pub", Refused)
+        assert (
+            refusals == [Refused("pub~1:1", "no advertisement of this client covers it")] * number
+        )
+        kill(federation)
+
+
 def test_a_refusal_that_is_lost_on_the_way_is_no_acceptance() -> None:
     """The session goes on, and the answer to the greeting says that all was received."""
     federation = federation_of()

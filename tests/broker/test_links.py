@@ -31,6 +31,7 @@ from roost.broker.messages import (
     Unsubscribe,
     Wants,
 )
+from roost.broker.rewiring.plan import PATIENCE_S
 from roost.language import Event, parse_advertisement
 from tests.broker.kit import Federation
 
@@ -410,6 +411,24 @@ def test_removal_leaves_nothing(durable: bool) -> None:
         assert not [key for key in federation.stores[name] if neighbour in key]
 
 
+def test_a_neighbour_that_had_a_standby_may_come_back_without() -> None:
+    """What was known of the one before is gone, also after a restart."""
+    federation = Federation(("B1", "B2"), durable=True)
+    identity = federation.brokers["B2"].identity
+    identity.epoch, identity.beside = 2, "elsewhere:7500"
+    federation.cut("B1", "B2")
+    federation.advance(1.0)
+    assert federation.brokers["B1"].links["B2"].epoch == 2
+    federation.part("B1", "B2")
+    federation.settle()
+    federation.restart("B2")  # its epoch is 0
+    federation.join("B1", "B2")
+    federation.settle()
+    federation.restart("B1", keep_store=True)
+    link = federation.brokers["B1"].links["B2"]
+    assert (link.greeted, link.epoch, link.beside) == (True, 0, "")
+
+
 def test_who_is_no_neighbour_any_more_is_not_dialled_again() -> None:
     federation = publisher_and_subscriber()
     federation.severed.add(frozenset(("B2", "B3")))
@@ -525,3 +544,37 @@ def test_an_anchor_that_has_lost_its_memory_takes_the_mover_from_the_middle_once
         links.append(machine.links["B0"])
     assert links[0] is links[1]
     assert not links[0].dials
+
+
+@pytest.mark.parametrize("stage", ["locked", "opening"])
+def test_a_mover_gives_up_when_the_middle_has_lost_its_memory(stage: str) -> None:
+    """And does not wait, nor go on with it."""
+    federation = Federation(("B0", "B1"), ("B1", "B2"))
+    federation.settle()
+    federation.severed.add(frozenset(("B0", "B2")))
+    federation.handle("B1", ev.RewiringRequested("B0", "B2", "a test"))
+    mover = federation.brokers["B0"]
+    while (plan := mover.rewirings.now) is None or plan.stage != stage:
+        assert federation.step()
+    federation.restart("B1")
+    assert mover.rewirings.now is None
+    assert list(mover.links) == ["B1"]
+
+
+def test_a_middle_that_is_gone_before_it_hears_that_its_link_has_moved_is_not_waited_for() -> None:
+    federation = Federation(("B0", "B1"), ("B1", "B2"))
+    federation.settle()
+    federation.handle("B1", ev.RewiringRequested("B0", "B2", "a test"))
+    mover = federation.brokers["B0"]
+    while (plan := mover.rewirings.now) is None or plan.stage != "switched":
+        assert federation.step()
+    federation.crash("B1")
+    federation.start("B1")
+    federation.handle("B0", ev.TimerFired("dial:B1"))
+    while mover.rewirings.now is not None:
+        assert federation.step()
+    federation.crash("B1")
+    federation.settle()
+    assert sorted(mover.links) == ["B1", "B2"]
+    federation.advance(PATIENCE_S)
+    assert list(mover.links) == ["B2"]

@@ -9,6 +9,7 @@ import pytest
 
 from roost.broker import commands as do
 from roost.broker import events as ev
+from roost.broker.arbiter import link_between
 from roost.broker.errors import InvariantError
 from roost.broker.messages import CONTROL, Publication, Redirect
 from roost.broker.module import Module, ModuleState, Surroundings, Visit
@@ -268,6 +269,22 @@ def test_acting_carries_decisions_out() -> None:
     )
     assert federation.between("B1", "pub", Redirect) == [Redirect("B3", decision.cause)]
     assert decision.cause in {c.cause for c in federation.storybook.story("pub")}
+
+
+def test_acting_moves_links() -> None:
+    def move_link(counter: Counter) -> None:
+        link = link_between("B1", "B2")
+        cause = counter.here.propose(
+            "rewiring", "rewire", link, "B3", subjects=[link], evidence={}, predicted={}
+        )
+        assert cause is not None
+        assert not counter.here.rewire("B1", "B3", cause)
+
+    federation = Counted()
+    federation.have("B2", move_link)
+    plan = federation.brokers["B2"].rewirings.now
+    assert plan is not None
+    assert (plan.brokers, plan.cause) == (("B2", "B1", "B3"), federation.decisions[-1].cause)
 
 
 def test_observing_decides_and_does_nothing() -> None:

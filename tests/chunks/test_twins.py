@@ -380,3 +380,15 @@ def rows_of(log: VisitLog) -> list[tuple[object, ...]]:
 def test_chunks_end_where_handling_does(batch: int) -> None:
     taken = sum(played(seed) for seed in range(10 * batch, 10 * batch + 10))
     assert taken > 1_000, "hardly anything was taken: hardly anything was compared"
+
+
+def test_no_more_publishers_are_remembered_than_may_be() -> None:
+    """One too many is for the machine, which forgets another."""
+    twins = Twins(watermarks_max=2)
+    twins.link(NEIGHBOUR, "N")
+    twins.answer(NEIGHBOUR)
+    event = Event({"class": "STOCK"})
+    twins.tell(NEIGHBOUR, *(Publication(name, 1, event) for name in ("n1", "n2", "n3")))
+    assert (twins.taken, list(twins.fast.exchange._seen)) == (2, ["n2", "n3"])
+    twins.tell(NEIGHBOUR, *(Publication(name, 2, event) for name in ("n2", "n3")))
+    assert twins.taken == 4

@@ -412,9 +412,11 @@ async def test_an_inbox_is_full_until_half_of_it_is_read() -> None:
             inbox.put(letter)
         full = line.intake.full
         assert inbox not in full
+        assert inbox.room == 1
         for letter in "de":
             inbox.put(letter)
             assert inbox in full
+            assert inbox.room == 0
         assert [await inbox.next() for _ in range(2)] == ["a", "b"]
         assert inbox in full
         assert await inbox.next() == "c"

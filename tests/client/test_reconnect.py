@@ -184,6 +184,20 @@ async def test_one_that_takes_connections_and_never_answers_comes_last(
 
 
 @in_loop
+async def test_where_the_standby_is_all_sessions_of_a_client_know() -> None:
+    """Also one that begins when the broker of the URL is gone."""
+    async with serving() as first, serving() as second:
+        for epoch, server, other in ((1, first, second), (2, second, first)):
+            identity = server.shell.machine.identity
+            identity.epoch, identity.beside = epoch, f"127.0.0.1:{other.port}"
+        async with connect(url_of(first), settle_s=0.1) as client:
+            await first.stop(within_s=1.0)
+            subscription = client.subscribe("n > 0", durable="d")
+            await subscription.ready()
+            await until(lambda: len(second.shell.machine.sessions) == 2)
+
+
+@in_loop
 async def test_ones_own_broker_is_waited_for_before_another_gets_its_turn(tmp_path: Path) -> None:
     async with (
         serving() as other,

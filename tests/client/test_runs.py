@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from roost.broker.events import PublishRequested
 from roost.broker.messages import Frame, Publication
-from roost.client import Client, Refused, connect, line, publishing, running
+from roost.client import Client, Refused, SessionOver, connect, line, publishing, running
 from roost.client.columns import as_columns, rows_of
 from roost.client.memory import MemoryTransport
 from roost.errors import UserError
@@ -338,6 +339,21 @@ async def test_cuts_amid_batches_of_every_kind() -> None:
         assert got == list(range(count))
         assert publisher.unacknowledged == 0
         assert subscription.waiting == 0
+
+
+@in_loop
+async def test_a_session_that_ends_amid_many() -> None:
+    """Nobody is told that the rest has been published."""
+    async with connect("memory://", pending_max=100) as client:
+        assert client._line is not None
+        publishing = asyncio.create_task(client.publish_many([{"n": n} for n in range(100)]))
+        await asyncio.sleep(0)
+        assert client._line.machine.published == 50
+        client._line.fail(partial(SessionOver, client.url, "a test"))
+        with pytest.raises(SessionOver, match="a test"):
+            await publishing
+        with pytest.raises(SessionOver):
+            await client.close()
 
 
 @in_loop

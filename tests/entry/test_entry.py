@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 import roost
+from roost.client.entry import Entry, NoEntry
 from roost.client.url import BadUrl, target_of
 from roost.entry import Directory, EntryPoint
 from roost.runtime.federation import free_ports
@@ -270,6 +271,22 @@ def test_nobody_there_is_an_error_at_once() -> None:
         with pytest.raises(roost.Unreachable):
             async with roost.connect(f"roost+entry://{HOST}:1"):
                 pass
+
+    run(scenario)
+
+
+def test_one_that_hangs_up_is_somebody() -> None:
+    """So a client goes on trying, and does not give up at once."""
+
+    async def scenario() -> None:
+        async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.close()
+
+        async with await asyncio.start_server(hang_up, HOST, 0) as listening:
+            place = listening.sockets[0].getsockname()
+            with pytest.raises(NoEntry) as error:
+                await Entry("turn", None, None).addresses([place])
+            assert not error.value.nobody
 
     run(scenario)
 
