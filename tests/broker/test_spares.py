@@ -207,3 +207,11 @@ def test_events_go_to_no_side_that_has_withdrawn(first: str, narrower: bool) -> 
         federation.settle()
     assert "far/1" not in federation.table("B1")
     assert publish_at_b1(federation) == set()
+
+
+def test_events_do_not_go_to_a_side_that_has_lost_its_memory() -> None:
+    federation = rewired("subscriptions")
+    federation.severed.add(frozenset(("far", "B3")))  # nobody asks for it there again
+    federation.restart("B3")
+    assert federation.brokers["B1"].links["B3"].greeted
+    assert publish_at_b1(federation) == {"B2"}
