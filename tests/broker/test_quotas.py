@@ -116,6 +116,21 @@ def test_they_count_after_a_restart_for_the_same_user() -> None:
     assert not objection(session(desk, "bob~1").heard)
 
 
+def test_nothing_is_left_of_a_user_whose_sessions_are_over() -> None:
+    """There may be millions of them, one after the other."""
+    desk = Desk(durable=True, quotas=UserQuotas(kept_bytes=100 * KB), session_memory_max=10)
+    pub, eve = session(desk, "pub"), session(desk, "eve~1", durable=True)
+    pub.advertise("a present", "pub/1")
+    eve.subscribe("a present", "eve~1/1")
+    eve.close()
+    for number in range(1, 20):
+        pub.put(Frame(DATA, number, Publication("pub", number, Event({"a": 1}), bytes(KB))))
+    parts = vars(desk.broker.node.hosted.quotas).values()
+    assert sum("eve" in part for part in parts if isinstance(part, dict)) == 3
+    desk.handle(ev.SessionDismissed("eve~1", "enough"))
+    assert not any("eve" in part for part in parts if isinstance(part, dict))
+
+
 @pytest.mark.parametrize("privilege", ["link", "administer"])
 def test_the_privileged_are_not_counted(privilege: str) -> None:
     desk = Desk(quotas=UserQuotas(sessions=3))
