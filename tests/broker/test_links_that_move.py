@@ -1,10 +1,14 @@
-"""A link that was to move and does not: all three brokers are as before, and may be asked again."""
+"""A link moves, step by step: what the three brokers make of one that is lost meanwhile, or goes nowhere.
+
+When it is abandoned all three are as before, and may be asked again. Under load: `simulation.test_rewiring`.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from roost.broker import events as ev
+from roost.broker.messages import Publication
 from roost.broker.rewiring.plan import PATIENCE_S
 from tests.broker.kit import Federation
 
@@ -58,3 +62,20 @@ def test_who_has_granted_it_is_let_go_when_the_other_does_not_answer(
     assert abandoned(federation) == ["somebody does not answer"]
     assert not taking_part(federation)
     assert links_of(federation) == LINKS
+
+
+def test_that_a_link_is_lost_which_the_mover_uses_no_longer_is_no_matter() -> None:
+    federation = Federation((MIDDLE, MOVER), (MIDDLE, ANCHOR), ("B3", MOVER))
+    federation.client("pub", "B3")
+    federation.advertise("pub", "a present")
+    federation.settle()
+    federation.hold_data.add((MIDDLE, MOVER))  # what it waits for
+    federation.handle(MIDDLE, ev.RewiringRequested(MOVER, ANCHOR, "a test"))
+    federation.settle()
+    federation.severed.add(frozenset((MIDDLE, MOVER)))
+    federation.cut(MIDDLE, MOVER)
+    federation.settle()
+    assert taking_part(federation) == [MIDDLE, MOVER, ANCHOR]
+    federation.publish("pub", a=1)
+    federation.settle()
+    assert not federation.between("B3", MOVER, Publication)
