@@ -31,6 +31,7 @@ from roost.broker.messages import (
     Settled,
     Subscribe,
 )
+from roost.broker.moving import MoveCounts
 from roost.broker.names import Address
 from roost.language import Event, parse_subscription
 from tests.broker.journey import (
@@ -446,6 +447,7 @@ def test_who_stays_can_be_told_again() -> None:
     alone.happens(ev.Received(3, (Frame(CONTROL, 1, Settled("roost:move")),)))
     alone.ended()
     assert (alone.client.address, alone.client.session) == ("B2", "s.2")
+    assert alone.client.move_counts == MoveCounts(finished=1, migrated=0, abandoned=1)
 
 
 # --- in a federation --------------------------------------------------------------------------------
