@@ -49,6 +49,16 @@ def test_everybody_knows_who_is_behind_which_link() -> None:
     assert list(federation.brokers["B1"].links["B2"].behind) == ["B3", "B4"]
 
 
+def test_a_new_neighbour_hears_of_all_who_are_there_and_of_nobody_who_never_was() -> None:
+    federation = Federation(("B1", "B0"), ("B1", "B2"), members=True, start=False)
+    federation.severed.add(frozenset(("B0", "B1")))
+    federation.settle()
+    federation.start("B3")
+    federation.join("B3", "B1")
+    federation.settle()
+    assert list(federation.brokers["B3"].links["B1"].behind) == ["B2"]
+
+
 @pytest.mark.parametrize("edge", [("B4", "B1"), ("B1", "B4"), ("B1", "B3")])
 def test_a_link_that_closes_a_circle_is_refused(edge: Edge) -> None:
     federation = Federation(*CHAIN, members=True)

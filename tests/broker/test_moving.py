@@ -31,6 +31,7 @@ from roost.broker.messages import (
     Settled,
     Subscribe,
 )
+from roost.broker.moving import MoveCounts
 from roost.broker.names import Address
 from roost.language import Event, parse_subscription
 from tests.broker.journey import (
@@ -412,13 +413,25 @@ def test_leaving_when_it_hands_over_is_leaving_the_second() -> None:
     assert not alone.handed
 
 
-def test_a_connection_that_came_too_late_is_closed() -> None:
-    """It was dialled for a move that is off."""
+def dialling() -> Client:
+    """It is at B1, and dials B2, where it is told to move."""
     client = Client(ClientConfig(client="C", session="s"))
     client.handle(ev.AttachRequested(Address("B1")), 0.0)
     client.handle(ev.LinkOpened("B1", OLD), 0.0)
     client.handle(ev.Received(OLD, (Attached("s.0", False, 0, 0),)), 0.0)
     client.handle(ev.Received(OLD, (Frame(CONTROL, 1, Redirect("B2", "a test")),)), 0.0)
+    return client
+
+
+def test_a_target_that_has_not_answered_is_hung_up_on_when_the_move_is_off() -> None:
+    client = dialling()
+    client.handle(ev.LinkOpened("B2", NEW), 0.0)
+    assert do.Close(NEW, "never mind") in client.handle(ev.TimerFired("move"), 0.0)
+
+
+def test_a_connection_that_came_too_late_is_closed() -> None:
+    """It was dialled for a move that is off."""
+    client = dialling()
     client.handle(ev.TimerFired("move"), 0.0)
     assert client.handle(ev.LinkOpened("B2", NEW), 0.0) == [do.Close(NEW, "never mind")]
 
@@ -434,6 +447,7 @@ def test_who_stays_can_be_told_again() -> None:
     alone.happens(ev.Received(3, (Frame(CONTROL, 1, Settled("roost:move")),)))
     alone.ended()
     assert (alone.client.address, alone.client.session) == ("B2", "s.2")
+    assert alone.client.move_counts == MoveCounts(finished=1, migrated=0, abandoned=1)
 
 
 # --- in a federation --------------------------------------------------------------------------------

@@ -9,8 +9,7 @@ import pytest
 
 from roost.broker import events as ev
 from roost.broker.commands import PauseReading, ResumeReading
-from roost.broker.config import BrokerConfig, UserQuotas
-from roost.broker.hops import Session
+from roost.broker.config import UserQuotas
 from roost.broker.messages import (
     CONTROL,
     DATA,
@@ -26,7 +25,7 @@ from roost.broker.messages import (
     Settle,
 )
 from roost.broker.permissions import Permission
-from roost.broker.quotas import LOOK_EVERY, Quotas
+from roost.broker.quotas import LOOK_EVERY
 from roost.language import Event, parse_subscription
 from tests.broker.kit import Federation
 from tests.runtime.desk import Caller, Desk, messages, objection
@@ -115,6 +114,21 @@ def test_they_count_after_a_restart_for_the_same_user() -> None:
     desk.restart()
     assert objection(session(desk, "eve~4").heard) == TOO_MANY
     assert not objection(session(desk, "bob~1").heard)
+
+
+def test_nothing_is_left_of_a_user_whose_sessions_are_over() -> None:
+    """There may be millions of them, one after the other."""
+    desk = Desk(durable=True, quotas=UserQuotas(kept_bytes=100 * KB), session_memory_max=10)
+    pub, eve = session(desk, "pub"), session(desk, "eve~1", durable=True)
+    pub.advertise("a present", "pub/1")
+    eve.subscribe("a present", "eve~1/1")
+    eve.close()
+    for number in range(1, 20):
+        pub.put(Frame(DATA, number, Publication("pub", number, Event({"a": 1}), bytes(KB))))
+    parts = vars(desk.broker.node.hosted.quotas).values()
+    assert sum("eve" in part for part in parts if isinstance(part, dict)) == 3
+    desk.handle(ev.SessionDismissed("eve~1", "enough"))
+    assert not any("eve" in part for part in parts if isinstance(part, dict))
 
 
 @pytest.mark.parametrize("privilege", ["link", "administer"])
@@ -346,21 +360,6 @@ def test_few_deliveries_count_as_well_if_they_are_large_or_to_many(
         pub.put(Frame(DATA, number, Publication("pub", number, Event({"a": 1}), bytes(size))))
     kept = [value[0] for key, value in desk.store.items() if key[:2] == ("out", "session")]
     assert sum(len(delivery.publication.payload) for delivery in kept) <= 4 * bound
-
-
-def test_deliveries_that_are_kept_together_count_as_if_they_came_one_by_one() -> None:
-    """The usual size of one is that of the last few dozen, about: no single one changes much."""
-    quotas = Quotas(BrokerConfig(broker="B1", incarnation="B1~1"))
-    one_by_one, together = (Session(name, "eve", None) for name in ("eve/1", "eve/2"))
-    for eve in (one_by_one, together):
-        quotas.keeps(eve, KB)
-    quotas.keeps(one_by_one, 2 * KB)
-    assert one_by_one.usual_bytes == pytest.approx(KB + KB / LOOK_EVERY)
-    for _ in range(LOOK_EVERY - 1):
-        quotas.keeps(one_by_one, 2 * KB)
-    quotas.keeps(together, 2 * KB * LOOK_EVERY, LOOK_EVERY)
-    assert one_by_one.usual_bytes == pytest.approx(together.usual_bytes)
-    assert KB < together.usual_bytes < 2 * KB
 
 
 # --- answers --------------------------------------------------------------------------------------

@@ -218,3 +218,11 @@ def test_whoever_follows_the_subscriptions_knows_of_both_sides() -> None:
     federation.handle("far", ev.UnsubscribeRequested("a present"))
     federation.settle()
     assert list(listed.whose.values()) == ["B2"]
+
+
+def test_events_do_not_go_to_a_side_that_has_lost_its_memory() -> None:
+    federation = rewired("subscriptions")
+    federation.severed.add(frozenset(("far", "B3")))  # nobody asks for it there again
+    federation.restart("B3")
+    assert federation.brokers["B1"].links["B3"].greeted
+    assert publish_at_b1(federation) == {"B2"}

@@ -10,7 +10,7 @@ from roost.broker.messages import Delivery, Publication
 from roost.client import connect
 from roost.language import Event
 from roost.runtime.server import BrokerServer
-from tests.client.support import in_loop, numbers, serving, take, url_of
+from tests.client.support import connections_of, in_loop, numbers, serving, take, until, url_of
 
 
 def delivers(server: BrokerServer, client: str, deliveries: Sequence[Delivery]) -> None:
@@ -26,7 +26,11 @@ def delivers(server: BrokerServer, client: str, deliveries: Sequence[Delivery]) 
 @pytest.mark.parametrize("kind", ["comes again", "for nobody", "for somebody who is gone"])
 @in_loop
 async def test_a_delivery_that_nobody_waits_for_is_passed_over(kind: str) -> None:
-    async with serving() as server, connect(url_of(server)) as client:
+    told: list[str] = []
+    async with (
+        serving() as server,
+        connect(url_of(server), on_state=lambda _, why: told.append(why)) as client,
+    ):
         subscription, gone = client.subscribe("n >= 0"), client.subscribe("n >= 2")
         await gone.ready()
         await subscription.ready()
@@ -43,3 +47,9 @@ async def test_a_delivery_that_nobody_waits_for_is_passed_over(kind: str) -> Non
         delivers(server, client.name, some)
         wanted = [n for n in range(1, 11) if n != 6 or kind == "comes again"]
         assert numbers(await take(subscription, len(wanted))) == wanted
+        # They count in what it says of the place where it stumbles.
+        (connection,) = connections_of(server)
+        connection.transport.write(b"\x00\x00\x00\x01\xc1")
+        await until(lambda: len(told) > 2)
+        place = int(told[2].partition("frame at byte ")[2].split()[0].replace(",", ""))
+        assert 0 <= place - connection.bytes_out < 100  # the preface, and answers to pings

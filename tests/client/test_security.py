@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from pathlib import Path
 
@@ -135,6 +136,20 @@ async def test_tls(tmp_path: Path) -> None:
                 pass
         with pytest.raises(UserError, match="no-such-file"):
             async with connect(url, tls="no-such-file"):
+                pass
+
+
+@in_loop
+async def test_tls_that_they_do_not_agree_on() -> None:
+    async def disagree(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(bytes.fromhex("15 0303 0002 02 28"))  # an alert: fatal, handshake failure
+        writer.close()
+
+    async with await asyncio.start_server(disagree, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        with pytest.raises(ConnectError, match=r"TLS failed: \S*HANDSHAKE_FAILURE"):
+            async with connect(f"roosts://{host}:{port}", timeout_s=0.3):
                 pass
 
 

@@ -140,7 +140,7 @@ def test_a_subscription_that_is_ready_while_the_link_is_down(tmp_path: Path) -> 
             async with connect(url(both.b1)) as client:
                 subscription = client.subscribe("class = 'STOCK'")
                 await subscription.ready(WITHIN_S)
-                with pytest.raises(NotEverywhere) as raised:
+                with pytest.raises(NotEverywhere, match="has not reached B0: away") as raised:
                     await subscription.ready(WITHIN_S, everywhere=True)
                 assert raised.value.missing == ("B0",)
                 await publish_plainly(publisher, 10)

@@ -339,6 +339,19 @@ def test_a_flipped_bit_in_the_write_ahead_log(tmp_path: Path) -> None:
     )
 
 
+def test_a_flipped_bit_in_a_checksum_of_it(tmp_path: Path) -> None:
+    """The last transaction goes on from what the one before should say."""
+    path, _ = unfolded(tmp_path)
+    wal = wal_of(path).read_bytes()
+    begin, _ = last_transaction(wal)
+    number = (begin - WAL_HEADER_SIZE) // FRAME_SIZE
+    for offset in range(begin - FRAME_SIZE + 16, begin - FRAME_SIZE + 24):
+        damaged = bytearray(wal)
+        damaged[offset] ^= 0x20
+        said = f"frame {number} is damaged; transactions committed from there on: 1 or more"
+        assert wal_damage(bytes(damaged)) == said
+
+
 def test_a_flipped_bit_in_its_header(tmp_path: Path) -> None:
     path, _ = unfolded(tmp_path)
     for offset in range(WAL_HEADER_SIZE):

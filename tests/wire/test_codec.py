@@ -105,8 +105,10 @@ def test_heads_of_deliveries(ids: tuple[str, ...], sequence: int, hops: int) -> 
     assert decode(encoded[4:]) == frame
 
 
-def test_the_size_of_a_frame_does_not_depend_on_its_number() -> None:
-    assert len({size_of(Frame(DATA, sequence, quote())) for sequence in (0, 200, 2**32 - 1)}) == 1
+@pytest.mark.parametrize("hops", [0, 128])
+def test_the_size_of_a_frame_does_not_depend_on_its_number(hops: int) -> None:
+    frames = [Frame(DATA, sequence, quote(), hops) for sequence in (0, 200, 2**32 - 1)]
+    assert len({*map(size_of, frames)}) == 1
 
 
 # --- encoded once ---------------------------------------------------------------------------------
