@@ -22,7 +22,7 @@ from roost.broker.errors import RemoteProtocolError
 from roost.broker.messages import Rewire
 from roost.broker.module import Module, Surroundings
 from roost.broker.rewiring.middle import Middle
-from roost.broker.rewiring.party import Ground
+from roost.broker.rewiring.party import Ground, Party
 from roost.simulation.fuzz import fuzz
 from roost.simulation.run import Checks, check, rest, run
 from roost.simulation.scenario_settings import REWIRINGS
@@ -87,6 +87,28 @@ def test_a_link_moves_under_load_and_nobody_notices(durable: bool) -> None:
     assert links_of(world) == MOVED
     assert checks.delivered > 4 * 4 * 220
     assert not any(host.life.machine.exchange.duplicates for host in world.hosts.values())  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("latency_ms", [(10, 10, 10), (1, 1, 100)])
+def test_all_three_say_that_it_has_moved(
+    latency_ms: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the middle hears first that it is over, and closes its end before the mover has heard."""
+    said: list[str] = []
+    moved = Party.moved
+
+    def noted(self: Party) -> None:
+        said.append(type(self).__name__)
+        moved(self)
+
+    monkeypatch.setattr(Party, "moved", noted)
+    text = workload(MOVE)
+    for line, ms in zip(("B0 B1", "B1 B2"), latency_ms, strict=False):
+        text = text.replace(f"link add {line} 10", f"link add {line} {ms}")
+    world, checks = ran(text.replace("link_latency_ms 10", f"link_latency_ms {latency_ms[2]}"))
+    assert checks.clean, checks.violations
+    assert links_of(world) == MOVED
+    assert sorted(said) == ["Anchor", "Middle", "Mover"]
 
 
 def incidents() -> Iterator[tuple[str, str]]:

@@ -170,7 +170,8 @@ class Sessions:
             *self._who_answers(),
         )
         self._work.command(Send(connection, answer))
-        how = "session begun" if is_new else "session resumed" if resumed else "session taken over"
+        taken_over = "session taken over" if was_there and not is_new else "session begun"
+        how = "session resumed" if resumed else taken_over
         level = "info" if session.durable else "debug"
         self._work.command(Report(level, how, session.name, session.client))
         # What it may not have any more is withheld before anything is sent, and refused after.

@@ -87,6 +87,13 @@ class Mover(Party):
             self.succeed(self.link("middle"), self.link("anchor"))
             self.say("anchor", "done", behind=True)
 
+    def ended(self, link: Link) -> bool:
+        """The middle has heard first that it is over, and has closed its end."""
+        if self.plan.stage != "done" or link.name != self.name("middle"):
+            return False
+        self.close(link)
+        return True
+
     # --- what goes wrong --------------------------------------------------------------------------------
 
     def timer(self) -> None:
