@@ -31,16 +31,16 @@ def first_pass(twins: Twins, connection: int, data: bytes) -> tuple[int, list[Re
     found = [
         Read(
             passage.publication(event).encoded,
-            int(passage.hops[event]),
-            [hop.name for hop in passage.way_of(event)[0]],
+            way.hops,
+            [hop.name for hop in way.links],
             {
                 hop.name: ids
-                for hop, ids in zip(*passage.way_of(event)[1:], strict=True)
+                for hop, ids in zip(way.local, way.matched, strict=True)
                 if isinstance(hop, Session)
             },
         )
         for passage in heard
-        for event in range(len(passage))
+        for event, way in enumerate(passage.ways[number] for number in passage.way.tolist())
     ]
     return taken.at, found
 

@@ -355,6 +355,13 @@ class RelocationTable(Table, frozen=True, kw_only=True):
     session: Annotated[
         Positive, why("Publications of a publisher that are traced before it is decided for.")
     ] = 100
+    session_rest_s: Annotated[
+        Seconds,
+        why(
+            "GRAPE: how long a publisher is left alone between two of these; a fast one would be decided for"
+            " thousands of times a second."
+        ),
+    ] = 1.0
     memory: Annotated[
         Positive, why("GRAPE: of how many such sessions, the last ones, a decision is made.")
     ] = GrapeConfig().memory
