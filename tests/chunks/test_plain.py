@@ -22,26 +22,20 @@ def first_pass(twins: Twins, connection: int, data: bytes) -> tuple[int, list[Re
     chunks = twins.chunks
     peer = twins.fast.node.peers.on[connection]
     assert peer is not None
-    heard: list[Passage] = []
+    found: list[Read] = []
+
+    def hear(passage: Passage, _: float) -> None:
+        for event, way in enumerate(passage.ways[number] for number in passage.way.tolist()):
+            local = zip(way.local, way.matched, strict=True)
+            matched = {hop.name: ids for hop, ids in local if isinstance(hop, Session)}
+            links = [hop.name for hop in way.links]
+            found.append(Read(passage.publication(event).encoded, way.hops, links, matched))
+
     # As a module that listens would hear of it.
     modules = twins.fast.modules
     modules.listening = True
-    modules.passed = lambda passage, _: heard.append(passage)  # type: ignore[method-assign,assignment]
+    modules.passed = hear  # type: ignore[method-assign,assignment]
     taken = chunks.take(connection, data, 0, 0.0)
-    found = [
-        Read(
-            passage.publication(event).encoded,
-            way.hops,
-            [hop.name for hop in way.links],
-            {
-                hop.name: ids
-                for hop, ids in zip(way.local, way.matched, strict=True)
-                if isinstance(hop, Session)
-            },
-        )
-        for passage in heard
-        for event, way in enumerate(passage.ways[number] for number in passage.way.tolist())
-    ]
     return taken.at, found
 
 

@@ -81,7 +81,10 @@ class Way(NamedTuple):
 
 
 class Passage(Protocol):
-    """Publications that passed together, from one source: columns, a row for each (see `roost.chunks`)."""
+    """Publications that passed together, from one source: columns, a row for each (see `roost.chunks`).
+
+    Columns are there while it is told of; whoever wants to keep them copies them.
+    """
 
     source: Hop
 

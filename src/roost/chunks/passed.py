@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roost.broker.hops import Hop, Link
+from roost.broker.hops import Hop, Link, Session
 from roost.broker.messages import Publication
 from roost.broker.module import Way
 from roost.broker.router import Flooding
@@ -87,14 +87,14 @@ class Ways:
 
 
 class Passed:
-    """The events of a chunk (a `module.Passage`)."""
+    """The events of a chunk (a `module.Passage`), as noted by the first pass, until it reads the next one."""
 
     def __init__(self, source: Hop, data: bytes, tables: Tables, ways: Ways) -> None:
         frame, view = tables.frame, tables.frame.view
         self.source = source
         self._data = data
         events = frame.array(at.EVENTS)[: view[at.EVENT_COUNT] * at.EVENT_ROW]
-        self._events = events.reshape(-1, at.EVENT_ROW).copy()
+        self._events = events.reshape(-1, at.EVENT_ROW)
         self._publishers = tables.publishers
         self.ways: Sequence[Way] = ways.known
         self.epoch = ways.epoch
@@ -109,9 +109,9 @@ class Passed:
     @property
     def publishers(self) -> tuple[list[str], NDArray[np.int64]]:
         """Their names, and for each event the place of its publisher's among them."""
+        if isinstance(self.source, Session):  # which publishes under one name
+            return [self.source.publisher], np.zeros(len(self), np.int64)
         column = self._events[:, at.EV_PUBLISHER]
-        if (column == column[0]).all():  # as most: what one client has sent at a time
-            return [self._publishers[column[0]]], np.zeros(len(column), np.int64)
         numbers, places = np.unique(column, return_inverse=True)
         return [self._publishers[number] for number in numbers.tolist()], places
 
@@ -121,7 +121,7 @@ class Passed:
 
     @property
     def published_at(self) -> NDArray[np.float64]:
-        times: NDArray[Any] = np.ascontiguousarray(self._events[:, at.EV_TIME])
+        times: NDArray[Any] = self._events[:, at.EV_TIME]
         return times.view(np.float64)
 
     @property

@@ -87,12 +87,11 @@ class TraceSessions:
         neighbour only the newest session counts: the request for an earlier one would have come behind it.
         """
         source = passage.source
+        if isinstance(source, Session) and self._rests(source.publisher, now):
+            return []
         publishers, places = passage.publishers
         sequence, way = passage.sequence, passage.way
-        if source.is_session:
-            if self._rests(publishers[0], now):
-                return []
-        else:
+        if not source.is_session:
             newest = np.zeros(len(publishers), np.int64)
             newest[places] = sequence  # they rise: the last one counts
             first = newest - (newest - 1) % self._count

@@ -21,8 +21,7 @@ from roost.optimising.worth import Terms
 from roost.relocation.grape_module import GrapeConfig
 from roost.runtime.gateway_settings import GatewaySettings
 from roost.settings import Count, Positive, Seconds, SomeSeconds, why
-from roost.traces.segments import SEGMENT_ROWS, SEGMENT_S
-from roost.traces.writer import ROWS_A_GROUP
+from roost.traces.segments import ROWS_A_GROUP, SEGMENT_ROWS, SEGMENT_S
 from roost.wire.limits import DEFAULT_LIMITS, Limits
 
 Port = Annotated[int, Meta(ge=0, le=65_535)]

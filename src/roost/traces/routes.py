@@ -7,7 +7,7 @@ routes are names; no hop is held on to.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -101,3 +101,22 @@ def _numbered(values: pa.Array) -> pa.Array:
         inner = [_numbered(values.field(place)) for place in range(values.type.num_fields)]
         return pa.StructArray.from_arrays(inner, [field.name for field in values.type])
     return values
+
+
+def taken(values: pa.Array, rows: NDArray[np.integer[Any]]) -> pa.Array:
+    """`values.take(rows)`, in half the time where all lists are as long as each other, as they mostly are."""
+    if pa.types.is_dictionary(values.type):
+        codes = values.indices.to_numpy()[rows]
+        return pa.DictionaryArray.from_arrays(pa.array(codes), values.dictionary)
+    if pa.types.is_struct(values.type):
+        inner = [taken(values.field(place), rows) for place in range(values.type.num_fields)]
+        return pa.StructArray.from_arrays(inner, [field.name for field in values.type])
+    starts = values.offsets.to_numpy()
+    lengths = np.diff(starts)
+    length = int(lengths[0]) if len(lengths) else 0
+    if (lengths != length).any():
+        return values.take(pa.array(rows))
+    first = starts[rows]
+    each = first if length == 1 else (first[:, None] + np.arange(length, dtype=np.int32)).ravel()
+    offsets = length * np.arange(len(rows) + 1, dtype=np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), taken(values.values, each))

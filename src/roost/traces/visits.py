@@ -33,7 +33,7 @@ from roost.broker.hops import Hop, Session
 from roost.broker.messages import Publication
 from roost.broker.module import Passage, Way
 from roost.traces.columns import Words
-from roost.traces.routes import SCHEMA, Route, Routes
+from roost.traces.routes import SCHEMA, Route, Routes, taken
 from roost.traces.rows import Names, Reached
 from roost.wire import publication_bytes
 
@@ -171,7 +171,7 @@ class VisitLog:
         publishers, places = passage.publishers
         numbers = np.array([self._publishers[name] for name in publishers], np.int32)
         self._publisher.append(numbers[places])
-        # Copies, as what they are columns of is much larger.
+        # Copies, as what they are columns of is there for this moment.
         self._sequence.append(passage.sequence.astype(np.int64))
         self._published_at.append(passage.published_at.astype(np.float64))
         self._bytes.append(passage.bytes.astype(np.int32))
@@ -190,9 +190,8 @@ class VisitLog:
             of_way = self._of_ways[source] = np.concatenate((of_way, more))
         way = passage.way
         found = of_way[way]
-        unknown = way[found < 0]
-        if len(unknown):
-            for number in dict.fromkeys(unknown.tolist()):
+        if found.min() < 0:
+            for number in dict.fromkeys(way[found < 0].tolist()):
                 route = route_of(passage.source, passage.ways[number])
                 of_way[number] = self._routes.number(route)
             found = of_way[way]
@@ -339,8 +338,8 @@ def delivery_table(broker: str, life: int, stretches: Sequence[Stretch]) -> pa.T
         "from_client": ways.from_client[route],
         "traced": _joined(each.traced for each in visits),
         "life": np.full(rows, life),
-        "neighbours": ways.neighbours.take(pa.array(route)),
-        "clients": ways.clients.take(pa.array(route)),
+        "neighbours": taken(ways.neighbours, route),
+        "clients": taken(ways.clients, route),
     }
     schema = delivery_schema()
     arrays = [
