@@ -120,13 +120,13 @@ def test_a_publisher_that_rests_is_not_looked_at(together: bool) -> None:
         found = [sessions.visited(visit(P, row), now) for row in rows]
         return [session.first for session in found if session is not None]
 
-    assert sessions.ends_count(P, 10.0)
+    assert sessions.may_end(P, 10.0)
     assert passes(1, 3, 10.0) == [1]
-    assert not sessions.ends_count(P, 10.5)
+    assert not sessions.may_end(P, 10.5)
     assert passes(4, 8, 10.5) == []
     assert not sessions._sessions
     # That which was under way when the rest ended has not been seen in whole.
-    assert sessions.ends_count(P, 11.0)
+    assert sessions.may_end(P, 11.0)
     assert passes(9, 9, 11.0) == []
     assert passes(10, 12, 11.2) == [10]
 
@@ -135,5 +135,5 @@ def test_of_others_no_session_ends_here() -> None:
     sessions = TraceSessions(3)
     durable = Session("P~1", "P", None)
     durable.publisher = "P/orders"
-    assert not sessions.ends_count(B2, 0.0)
-    assert not sessions.ends_count(durable, 0.0)
+    assert not sessions.may_end(B2, 0.0)
+    assert not sessions.may_end(durable, 0.0)

@@ -302,11 +302,11 @@ class Module:
         for visit in visits:
             self.routed(visit, now)
 
-    def hears_every(self, source: Hop, now: float) -> int:  # noqa: ARG002
+    def hears_every(self, source: Hop, now: float) -> int | None:  # noqa: ARG002
         """How many publications from there may pass before it hears of them (`routed_many`).
 
         Up to one whose number is a multiple of this. With 1 it hears of each before the next; with 0 any
-        number may pass.
+        number may pass; with None it need not hear of them.
         """
         return 1
 

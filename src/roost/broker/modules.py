@@ -93,9 +93,13 @@ class Modules:
             # Who is off watches nothing: what is routed concerns nobody else.
             self.routed = self._taps[0]  # type: ignore[method-assign]
 
-    def together(self, source: Hop, now: float) -> int:
-        """How many publications from there may pass before all have heard of them (`Module.hears_every`)."""
-        return gcd(*(host.module.hears_every(source, now) for host in self._awake))
+    def together(self, source: Hop, now: float) -> int | None:
+        """How many publications from there may pass before all have heard of them; None: any, unheard."""
+        wanted = (host.module.hears_every(source, now) for host in self._awake)
+        numbers = [number for number in wanted if number is not None]
+        if numbers:
+            return gcd(*numbers)
+        return 0 if self._at.watches else None
 
     def state(self, name: str) -> ModuleState:
         return self._hosts[name].state

@@ -173,9 +173,9 @@ class Chunks:
         view[at.IS_LINK] = peer.is_link
         view[at.SOURCE] = self._tables.hop_numbers.get(peer, -1) if peer.is_link else -1
         view[at.PUBLISHER] = only
-        view[at.TOGETHER] = together
-        view[at.IS_WATCHED] = self._modules.listening
-        if self._modules.listening:
+        view[at.TOGETHER] = together or 0
+        view[at.IS_WATCHED] = together is not None
+        if together is not None:
             self._ways.begin()
         return True
 

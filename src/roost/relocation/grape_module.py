@@ -148,9 +148,11 @@ class Grape(Module):
 
     # --- phase 1: tracing ---------------------------------------------------------------------------
 
-    def hears_every(self, source: Hop, now: float) -> int:
+    def hears_every(self, source: Hop, now: float) -> int | None:
         # The request for a session goes behind its last publication, and ahead of the next.
-        return self.config.session if self._sessions.ends_count(source, now) else 0
+        if source.is_session:
+            return self.config.session if self._sessions.may_end(source, now) else None
+        return 0
 
     def routed(self, visit: Visit, now: float) -> None:
         self._now = now

@@ -119,7 +119,7 @@ class TraceSessions:
                 over.append((publishers[place], session))
         return over
 
-    def ends_count(self, source: Hop, now: float) -> bool:
+    def may_end(self, source: Hop, now: float) -> bool:
         """Whether a session may be over among what comes next: its publisher is here, and does not rest."""
         return (
             isinstance(source, Session)

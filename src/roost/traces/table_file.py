@@ -83,6 +83,7 @@ def parquet_writer(
         use_dictionary=words,
         write_statistics=["time"] if in_haste else True,
         column_encoding=dict.fromkeys(RISING, "DELTA_BINARY_PACKED") if in_haste else None,
+        write_batch_size=1 << 16 if in_haste else None,
         store_schema=not in_haste,  # which would say how it was in memory, and is not how it is to be read
     )
 

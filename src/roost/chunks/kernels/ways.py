@@ -29,6 +29,8 @@ from roost.matching.kernels.jit import array_at, peek, poke
 from roost.matching.kernels.octets import mixed
 from roost.matching.kernels.reading import ODD, ODD_COMPARED, ODD_ID
 
+_STEP = np.int64(-2720673578348880933)  # odd, and large: 2^64 times a part of pi
+
 
 @lean
 def resolved(matched: Cells, found: int, odd: Cells, entries: Cells, visit: int) -> int:
@@ -71,17 +73,22 @@ def number_of_way(
 
     Ways are known by a digest of 64 bits, each of which depends on all of the way.
     """
-    digest = mixed(hop_count + 1)
+    # A sum over peers and ids, told apart by their last bit, each mixed with its place: no step waits for the
+    # one before.
+    salt = _STEP
+    digest = mixed(hop_count + salt)
     for i in range(first, end):
         place = i * DELIVERY
-        # Peers and ids are told apart by their last bit.
-        digest = mixed(digest ^ (2 * peek(deliveries, place + D_HOP) + 2))
+        salt += _STEP
+        digest += mixed(2 * peek(deliveries, place + D_HOP) + salt)
         if peek(deliveries, place + D_IDS) == 0:
             continue
-        digest = mixed(digest ^ (2 * peek(deliveries, place + D_ENTRY) + 1))
+        salt += _STEP
+        digest += mixed(2 * peek(deliveries, place + D_ENTRY) + 1 + salt)
         other = peek(deliveries, place + D_MORE)
         while other >= 0:
-            digest = mixed(digest ^ (2 * peek(more, other * MORE + M_ENTRY) + 1))
+            salt += _STEP
+            digest += mixed(2 * peek(more, other * MORE + M_ENTRY) + 1 + salt)
             other = peek(more, other * MORE + M_NEXT)
     ways = array_at(frame[WAYS], frame[WAYS + 1])
     epoch = frame[WAY_EPOCH]
