@@ -22,26 +22,20 @@ def first_pass(twins: Twins, connection: int, data: bytes) -> tuple[int, list[Re
     chunks = twins.chunks
     peer = twins.fast.node.peers.on[connection]
     assert peer is not None
-    heard: list[Passage] = []
+    found: list[Read] = []
+
+    def hear(passage: Passage, _: float) -> None:
+        for event, way in enumerate(passage.ways[number] for number in passage.way.tolist()):
+            local = zip(way.local, way.matched, strict=True)
+            matched = {hop.name: ids for hop, ids in local if isinstance(hop, Session)}
+            links = [hop.name for hop in way.links]
+            found.append(Read(passage.publication(event).encoded, way.hops, links, matched))
+
     # As a module that listens would hear of it.
     modules = twins.fast.modules
-    modules.listening = True
-    modules.passed = lambda passage, _: heard.append(passage)  # type: ignore[method-assign,assignment]
+    modules.together = lambda *_: 0  # type: ignore[method-assign]
+    modules.passed = hear  # type: ignore[method-assign,assignment]
     taken = chunks.take(connection, data, 0, 0.0)
-    found = [
-        Read(
-            passage.publication(event).encoded,
-            int(passage.hops[event]),
-            [hop.name for hop in passage.way_of(event)[0]],
-            {
-                hop.name: ids
-                for hop, ids in zip(*passage.way_of(event)[1:], strict=True)
-                if isinstance(hop, Session)
-            },
-        )
-        for passage in heard
-        for event in range(len(passage))
-    ]
     return taken.at, found
 
 

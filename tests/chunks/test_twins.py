@@ -10,6 +10,7 @@ import pytest
 from msgspec import msgpack
 
 from roost.broker.events import Congested, ConnectionClosed, Relieved
+from roost.broker.hops import Hop
 from roost.broker.messages import (
     DATA,
     Ack,
@@ -181,11 +182,13 @@ class Ear(Module):
     """Hears what passes, as most modules do."""
 
     name = "ear"
-    hears_every = 7
 
     def __init__(self) -> None:
         super().__init__()
         self.heard_of: list[str] = []
+
+    def hears_every(self, source: Hop, now: float) -> int:  # noqa: ARG002
+        return 7
 
     def routed(self, visit: Visit, now: float) -> None:
         self.heard_of.append(repr((visit, now)))
@@ -195,13 +198,15 @@ class Scribe(Module):
     """Writes it down, as recorders do."""
 
     name = "scribe"
-    hears_every = 0
 
     def __init__(self) -> None:
         super().__init__()
         self.log = VisitLog()
         self.tap = self.log.tap
         self.tap_many = self.log.tap_many
+
+    def hears_every(self, source: Hop, now: float) -> int:  # noqa: ARG002
+        return 0
 
 
 class Play:
@@ -356,12 +361,7 @@ def played(seed: int) -> int:
 def rows_of(log: VisitLog) -> list[tuple[object, ...]]:
     """What a log says of each visit."""
     visits = log.take()
-    ends = [*visits.run_from[1:], len(visits)]
-    routes = [
-        visits.routes[route]
-        for route, begin, end in zip(visits.run_route, visits.run_from, ends, strict=True)
-        for _ in range(end - begin)
-    ]
+    routes = [visits.routes[route] for route in chain.from_iterable(visits.route)]
     return [
         (visits.publishers[publisher], *rest, str(route))
         for publisher, *rest, route in zip(

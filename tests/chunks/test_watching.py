@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from roost.broker.messages import Advertise, Publication, Subscribe
+from roost.broker.messages import Advertise, Publication, Subscribe, Unsubscribe
+from roost.chunks import passed
 from roost.language import Event, parse_advertisement, parse_subscription
 from roost.relocation.grape_module import Grape, GrapeConfig
 from tests.chunks.test_twins import NEIGHBOUR, Scribe, rows_of
@@ -56,3 +57,38 @@ def test_sessions_of_grape_end_at_the_same_events(subscribers: bool) -> None:
     assert isinstance(slow_scribe, Scribe)
     assert isinstance(fast_scribe, Scribe)
     assert rows_of(fast_scribe.log) == rows_of(slow_scribe.log)
+
+
+def test_ways_are_numbered_anew_when_subscriptions_change_or_there_are_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A number may then mean another way, and a freed place another subscription."""
+    monkeypatch.setattr(passed, "WAYS_MAX", 3)
+    twins = Twins(modules=lambda: [Scribe()])
+    r = random.Random(5)
+    twins.attach(1, "p")
+    twins.tell(1, Advertise("a", parse_advertisement("class = 'A'"), ""))
+    there: list[tuple[int, str]] = []
+    for connection in (11, 12, 13):
+        twins.attach(connection, f"s{connection}")
+    number = 0
+    for step in range(60):
+        if r.random() < 0.5:
+            if there and r.random() < 0.5:
+                connection, gone = there.pop(r.randrange(len(there)))
+                twins.tell(connection, Unsubscribe(gone, ""))
+            else:
+                connection = r.choice((11, 12, 13))
+                there.append((connection, f"{connection}/{step}"))
+                wanted = parse_subscription(f"class = 'A' and x >= {r.randrange(6)}")
+                twins.tell(connection, Subscribe(there[-1][1], wanted, ""))
+        published = []
+        for _ in range(r.randrange(1, 8)):
+            number += 1
+            published.append(Publication("p", number, Event({"class": "A", "x": r.randrange(6)})))
+        twins.tell(1, *published)
+    assert twins.taken > 100
+    slow, fast = (modules[0] for modules in twins.modules)
+    assert isinstance(slow, Scribe)
+    assert isinstance(fast, Scribe)
+    assert rows_of(fast.log) == rows_of(slow.log)

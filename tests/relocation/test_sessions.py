@@ -13,7 +13,7 @@ from msgspec import structs
 
 from roost.broker.hops import Hop, Link, Session
 from roost.broker.messages import Publication
-from roost.broker.module import Passage, Visit
+from roost.broker.module import Passage, Visit, Way
 from roost.language import Event
 from roost.relocation.sessions import TraceSessions
 
@@ -37,9 +37,8 @@ class Together:
     def __init__(self, source: Hop, rows: Sequence[Row]) -> None:
         self.source = source
         ways = [row.way for row in rows]
-        starts = [n for n, way in enumerate(ways) if n == 0 or way != ways[n - 1]]
-        self.turns = np.array(starts)
-        self.ways = [(*WAYS[ways[n]], ()) for n in starts]
+        self.way = np.array(ways)
+        self.ways = [Way(0, *WAYS[way], ()) for way in range(len(WAYS))]
         names = sorted({row.publisher for row in rows})
         self.publishers = names, np.array([names.index(row.publisher) for row in rows])
         self.sequence = np.array([row.number for row in rows])
@@ -107,3 +106,34 @@ def test_what_passes_together_counts_as_if_it_had_passed_one_by_one(source: Hop)
             parts.append(rows)
         ends += check(draw.choice([1, 2, 5, 8]), source, parts)
     assert (ends > 0) == source.is_session
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_publisher_that_rests_is_not_looked_at(together: bool) -> None:
+    sessions = TraceSessions(3, rest_s=1.0)
+
+    def passes(first: int, last: int, now: float) -> list[int]:
+        rows = [Row("P", number, 2) for number in range(first, last + 1)]
+        if together:
+            over = sessions.passed(cast(Passage, Together(P, rows)), now)
+            return [session.first for _, session in over]
+        found = [sessions.visited(visit(P, row), now) for row in rows]
+        return [session.first for session in found if session is not None]
+
+    assert sessions.may_end(P, 10.0)
+    assert passes(1, 3, 10.0) == [1]
+    assert not sessions.may_end(P, 10.5)
+    assert passes(4, 8, 10.5) == []
+    assert not sessions._sessions
+    # That which was under way when the rest ended has not been seen in whole.
+    assert sessions.may_end(P, 11.0)
+    assert passes(9, 9, 11.0) == []
+    assert passes(10, 12, 11.2) == [10]
+
+
+def test_of_others_no_session_ends_here() -> None:
+    sessions = TraceSessions(3)
+    durable = Session("P~1", "P", None)
+    durable.publisher = "P/orders"
+    assert not sessions.may_end(B2, 0.0)
+    assert not sessions.may_end(durable, 0.0)

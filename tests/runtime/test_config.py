@@ -43,7 +43,7 @@ from roost.runtime.tables import (
     table_of_module,
 )
 from roost.runtime.toml_file import lines_of, toml_key, toml_value
-from roost.traces.writer import ROWS_A_GROUP
+from roost.traces.segments import ROWS_A_GROUP
 from roost.wire.limits import Limits
 from tests.example.crowd import Crowd
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -13,7 +15,9 @@ from roost.broker.hops import Hop, Inside, Link, Session
 from roost.broker.messages import Publication
 from roost.language import Event
 from roost.traces import read_table
+from roost.traces import visits as visits_module
 from roost.traces.columns import Columns
+from roost.traces.routes import Route, columns_of, taken
 from roost.traces.rows import DeliveryRow
 from roost.traces.schemas import SCHEMAS
 from roost.traces.segments import SegmentWriter
@@ -135,3 +139,36 @@ def test_a_file_of_visits_is_read_as_a_trace(tmp_path: Path) -> None:
     footer = pq.read_metadata(joined)
     assert footer.num_row_groups == 3
     assert footer.row_group(0).column(0).statistics.min == 11.0  # by which segments are joined
+
+
+LISTS: st.SearchStrategy[list[list[str]]] = st.one_of(
+    st.just([["a"]] * 3),
+    st.just([[]] * 3),
+    st.lists(st.lists(st.sampled_from("abc"), min_size=2, max_size=2), min_size=1, max_size=4),
+    st.lists(st.lists(st.sampled_from("abc"), max_size=3), min_size=1, max_size=4),
+)
+
+
+@given(LISTS, st.data())
+def test_lists_are_taken_as_arrow_takes_them(lists: list[list[str]], data: st.DataObject) -> None:
+    clients = [tuple((text, (text, text)) for text in texts) for texts in lists]
+    routes = [
+        Route("p", True, 0, tuple(texts), reached)
+        for texts, reached in zip(lists, clients, strict=True)
+    ]
+    columns = columns_of(routes)
+    rows = np.array(data.draw(st.lists(st.integers(0, len(lists) - 1), max_size=6)), np.int32)
+    for values in (columns.neighbours, columns.clients):
+        assert taken(values, rows).to_pylist() == values.take(pa.array(rows)).to_pylist()
+
+
+def test_a_log_forgets_routes_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visits_module, "ROUTES_MAX", 1)
+    log = VisitLog()
+    stretches = []
+    for number in range(4):
+        publication = Publication("P", number + 1, Event({"x": 1}))
+        heard(log, (SESSIONS[0], publication, number, LINKS[:1], [], []))
+        stretches.append(Stretch(log.take(), [Read(1.0, 2.0, 1)]))
+    assert len({id(stretch.visits.routes) for stretch in stretches}) == 2
+    assert delivery_table("B0", 7, stretches)["hop"].to_pylist() == [0, 1, 2, 3]

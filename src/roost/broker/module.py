@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -71,18 +71,30 @@ class Visit(Struct, frozen=True):
     behind: Mapping[str, Sequence[str]] = {}
 
 
+class Way(NamedTuple):
+    """Where a publication went."""
+
+    hops: int  # so far
+    links: Sequence[Hop]
+    local: Sequence[Hop]
+    matched: Sequence[tuple[str, ...]]  # by each of those
+
+
 class Passage(Protocol):
-    """Publications that passed together, from one source: columns, a row for each (see `roost.chunks`)."""
+    """Publications that passed together, from one source: columns, a row for each (see `roost.chunks`).
+
+    Columns are there while it is told of; whoever wants to keep them copies them.
+    """
 
     source: Hop
 
-    @property
-    def turns(self) -> NDArray[np.int64]:
-        """The rows that go another way than the one before, the first among them; ..."""
+    # The ways of these and of others; with the same epoch they are the same, and maybe more.
+    ways: Sequence[Way]
+    epoch: int
 
     @property
-    def ways(self) -> Sequence[tuple[Sequence[Hop], Sequence[Hop], Sequence[tuple[str, ...]]]]:
-        """... for each of these links, local hops, and what each of those matched."""
+    def way(self) -> NDArray[np.int64]:
+        """Which of the ways each has gone."""
 
     @property
     def publishers(self) -> tuple[Sequence[str], NDArray[np.int64]]:
@@ -98,17 +110,10 @@ class Passage(Protocol):
     def bytes(self) -> NDArray[np.int64]:
         """Of the publication's own part."""
 
-    @property
-    def hops(self) -> NDArray[np.int64]: ...
-
     def __len__(self) -> int: ...
 
     def publication(self, event: int) -> Publication:
         """The publication itself, which has to be read for that."""
-
-    def way_of(
-        self, event: int
-    ) -> tuple[Sequence[Hop], Sequence[Hop], Sequence[tuple[str, ...]]]: ...
 
 
 class Surroundings(Protocol):
@@ -267,9 +272,6 @@ class Module:
     tap: Callable[..., None] | None = None
     # The same for many at a time (`Passage`), if it has a way of its own for that.
     tap_many: Callable[[Passage], None] | None = None
-    # How many publications of a publisher may pass before it hears of them (`routed_many`): up to one whose
-    # number is a multiple of this. With 1 it hears of each before the next; 0: any number may.
-    hears_every: int = 1
     # For the same: what the module measures goes there, as (time, kind, subject, other, value).
     measured: list[tuple[float, str, str, str, float]] | None = None
 
@@ -299,6 +301,14 @@ class Module:
         """
         for visit in visits:
             self.routed(visit, now)
+
+    def hears_every(self, source: Hop, now: float) -> int | None:  # noqa: ARG002
+        """How many publications from there may pass before it hears of them (`routed_many`).
+
+        Up to one whose number is a multiple of this. With 1 it hears of each before the next; with 0 any
+        number may pass; with None it need not hear of them.
+        """
+        return 1
 
     def is_traced(self, publication: Publication, now: float) -> bool:  # noqa: ARG002
         """Whether to mark a publication of a client here, before it is routed (`Publication.traced`)."""

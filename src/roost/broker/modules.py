@@ -16,7 +16,7 @@ from roost.broker.commands import Answered
 from roost.broker.events import Asked, LoadIndices
 from roost.broker.hops import Hop, Inside, Session
 from roost.broker.messages import Note, Probed, Publication
-from roost.broker.module import Module, ModuleState, Passage, Visit
+from roost.broker.module import Module, ModuleState, Passage, Visit, Way
 from roost.broker.module_host import CLASS, ModuleHost, Premises
 from roost.broker.names import Address
 from roost.errors import UserError
@@ -41,7 +41,6 @@ class Modules:
         self._running = False
         self._probes: dict[int, ModuleHost] = {}  # who asked; the oldest is forgotten first
         self._probe_count = 0
-        self.together = 0  # see `Module.hears_every`, of all of them
         self.listening = False  # whether any module is awake
         self.tracing = False  # ... and says what is traced
         self._wants_behind = False  # ... and is told what matches behind neighbours
@@ -87,13 +86,20 @@ class Modules:
         self.listening = bool(self._awake)
         self.tracing = any(host.module.traces for host in self._awake)
         self._wants_behind = any(host.module.wants_behind for host in self._awake)
-        self.together = gcd(*(host.module.hears_every for host in self._awake))
         self._taps = [host.module.tap for host in self._awake if host.module.tap is not None]
         self._hearing = [host for host in self._awake if host.module.tap is None]
         self.__dict__.pop("routed", None)
         if len(self._taps) == 1 and not self._hearing:
             # Who is off watches nothing: what is routed concerns nobody else.
             self.routed = self._taps[0]  # type: ignore[method-assign]
+
+    def together(self, source: Hop, now: float) -> int | None:
+        """How many publications from there may pass before all have heard of them; None: any, unheard."""
+        wanted = (host.module.hears_every(source, now) for host in self._awake)
+        numbers = [number for number in wanted if number is not None]
+        if numbers:
+            return gcd(*numbers)
+        return 0 if self._at.watches else None
 
     def state(self, name: str) -> ModuleState:
         return self._hosts[name].state
@@ -158,8 +164,8 @@ class Modules:
             elif host.module.tap_many is not None:
                 host.module.tap_many(passage)
             else:
-                for event, (publication, links, local) in enumerate(_each(passage)):
-                    tap(passage.source, publication, int(passage.hops[event]), links, local, now)
+                for publication, way in _each(passage):
+                    tap(passage.source, publication, way.hops, way.links, way.local, now)
         if self._at.watches:
             for event in range(len(passage)):
                 publication = passage.publication(event)
@@ -167,8 +173,8 @@ class Modules:
                     self._hosts[name].module.heard(publication, names, now)
 
     def _visits(self, passage: Passage) -> Iterator[Visit]:
-        for event, (publication, links, local) in enumerate(_each(passage)):
-            yield self._visit(passage.source, publication, int(passage.hops[event]), links, local)
+        for publication, way in _each(passage):
+            yield self._visit(passage.source, publication, way.hops, way.links, way.local)
 
     def traced(self, publication: Publication, now: float) -> Publication:
         """As it is to be routed: marked, if a module wants to know where it is delivered."""
@@ -310,10 +316,10 @@ class Modules:
             host.module.neighbours_changed(now)
 
 
-def _each(passage: Passage) -> Iterator[tuple[Publication, Sequence[Hop], Sequence[Hop]]]:
-    """Publication, links and local hops of each, which say what they matched until the next one."""
-    for event in range(len(passage)):
-        links, local, matched = passage.way_of(event)
-        for hop, ids in zip(local, matched, strict=True):
+def _each(passage: Passage) -> Iterator[tuple[Publication, Way]]:
+    """Each, and its way, whose local hops say what they matched until the next one."""
+    for event, number in enumerate(passage.way.tolist()):
+        way = passage.ways[number]
+        for hop, ids in zip(way.local, way.matched, strict=True):
             hop.matched = ids
-        yield passage.publication(event), links, local
+        yield passage.publication(event), way

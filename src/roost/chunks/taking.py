@@ -124,7 +124,8 @@ class Chunks:
                     break
                 start = view[at.AT]
                 events += count
-                if self._modules.listening:
+                if view[at.IS_WATCHED]:
+                    self._ways.learn()
                     passed = Passed(peer, data, self._tables, self._ways)
                     self._modules.passed(passed, now)
                     if self._absence.due:
@@ -146,7 +147,7 @@ class Chunks:
         """Whether anything of it can be taken."""
         if not self._exchange.is_plain or self._hosted.store_is_full:
             return False
-        together = self._modules.together
+        together = self._modules.together(peer, self._work.now)
         if together == 1 and not self._always:
             return False  # one by one it is no quicker
         offer: Offer | None = ANYTHING
@@ -172,7 +173,10 @@ class Chunks:
         view[at.IS_LINK] = peer.is_link
         view[at.SOURCE] = self._tables.hop_numbers.get(peer, -1) if peer.is_link else -1
         view[at.PUBLISHER] = only
-        view[at.TOGETHER] = together
+        view[at.TOGETHER] = together or 0
+        view[at.IS_WATCHED] = together is not None
+        if together is not None:
+            self._ways.begin()
         return True
 
     def _answer(self, why: int, data: bytes) -> bool:

@@ -56,6 +56,7 @@ from roost.relocation.tree import BadAnswersError, path_between
 
 if TYPE_CHECKING:
     from roost.broker.events import LoadIndices
+    from roost.broker.hops import Hop
 
 # Publications that come all at once have been published within this.
 SHORTEST_S = 1e-3
@@ -67,6 +68,8 @@ class GrapeConfig(Struct, frozen=True, kw_only=True):
 
     goal: Goal = Goal()
     session: int = 100  # publications that are traced before a decision: G_threshold
+    # How long a publisher is left alone between two sessions. The paper's publishers are slow, and never are.
+    session_rest_s: float = 0.0
     memory: int = 6  # sessions that a decision is made from; with 1 it is the paper's
     terms: Terms = Terms()
     # A collection may take so long: where brokers are overloaded, it waits in all queues.
@@ -110,15 +113,15 @@ class Grape(Module):
 
     def __init__(self, config: GrapeConfig | None = None) -> None:
         self.config = config or GrapeConfig()
-        # The request for a session goes behind its last publication, and ahead of the next.
-        self.hears_every = self.config.session
         self._around: Surroundings
 
     def started(self, around: Surroundings, now: float) -> None:
         config = self.config
         self._around = around
         self._links = LinkTimes(around, config.link_period_s)
-        self._sessions = TraceSessions(config.session, by_client=config.subscribers)
+        self._sessions = TraceSessions(
+            config.session, by_client=config.subscribers, rest_s=config.session_rest_s
+        )
         self._groups: Groups | None = None
         if config.subscribers:
             period_s, timeout_s = config.group_period_s, config.timeout_s
@@ -144,6 +147,12 @@ class Grape(Module):
         self._links.ask(now)
 
     # --- phase 1: tracing ---------------------------------------------------------------------------
+
+    def hears_every(self, source: Hop, now: float) -> int | None:
+        # The request for a session goes behind its last publication, and ahead of the next.
+        if source.is_session:
+            return self.config.session if self._sessions.may_end(source, now) else None
+        return 0
 
     def routed(self, visit: Visit, now: float) -> None:
         self._now = now

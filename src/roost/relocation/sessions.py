@@ -10,6 +10,10 @@ Of each publisher a broker keeps the session that is under way, and no other: th
 behind its last publication on the same links, so ahead of the first of the next. When the direction has
 changed that publications come from, the publisher has moved, and the session begins anew, in part. That is
 the business of nobody: the broker where a publisher is asks only for sessions that it has seen in whole.
+
+The paper's publishers publish a few times a second, and sessions follow each other. One that publishes a
+million times would be decided for ten thousand times a second: between its sessions it can have a *rest*, in
+which the broker where it is looks at nothing that it publishes. The others don't know, and need not.
 """
 
 from __future__ import annotations
@@ -20,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct, field
 
-from roost.broker.hops import Session
-from roost.broker.module import Passage, Visit
+from roost.broker.hops import Hop, Session
+from roost.broker.module import Passage, Visit, Way
 from roost.optimising.bitvector import BitVector
 
 # Publishers of which something is remembered; the one that began its session first is forgotten first.
@@ -43,7 +47,7 @@ class TraceSession(Struct, gc=False):
     clients: dict[str, BitVector] = field(default_factory=dict)  # delivered to each, if asked for
 
 
-class Way(NamedTuple):
+class Steps(NamedTuple):
     """Where publications came from and went to."""
 
     source: str
@@ -52,56 +56,82 @@ class Way(NamedTuple):
     clients: Collection[str]
 
 
-def way_of(passage: Passage, turn: int) -> Way:
-    source, (links, local, _) = passage.source, passage.ways[turn]
+def steps_of(source: Hop, way: Way) -> Steps:
     name = source.client if isinstance(source, Session) else source.name
-    clients = dict.fromkeys(hop.client for hop in local if isinstance(hop, Session))
-    return Way(name, source.is_session, [link.name for link in links], clients.keys())
+    clients = dict.fromkeys(hop.client for hop in way.local if isinstance(hop, Session))
+    return Steps(name, source.is_session, [link.name for link in way.links], clients.keys())
 
 
 class TraceSessions:
     """The sessions under way, by publisher."""
 
-    def __init__(self, count: int, *, by_client: bool = False) -> None:
+    def __init__(self, count: int, *, by_client: bool = False, rest_s: float = 0.0) -> None:
         self._count = count
         self._by_client = by_client
+        self._rest_s = rest_s
+        self._until: dict[str, float] = {}  # the rests of publishers here
         self._sessions: dict[str, TraceSession] = {}
 
     def visited(self, visit: Visit, now: float) -> TraceSession | None:
         """A publication has been routed. The session, if it is over and the publisher is a client here."""
         publication = visit.publication
-        way = Way(visit.source, visit.from_client, visit.neighbours, visit.matches)
+        if visit.from_client and self._rests(publication.publisher, now):
+            return None
+        way = Steps(visit.source, visit.from_client, visit.neighbours, visit.matches)
         return self._visited(publication.publisher, publication.sequence, 1, way, now)
 
     def passed(self, passage: Passage, now: float) -> list[tuple[str, TraceSession]]:
         """The same of many that were routed together: publishers, and their sessions that are over.
 
-        What goes the same way, and is of one session, is looked at together.
+        What goes the same way, and is of one session, is looked at together. Of a publisher behind a
+        neighbour only the newest session counts: the request for an earlier one would have come behind it.
         """
+        source = passage.source
+        if isinstance(source, Session) and self._rests(source.publisher, now):
+            return []
         publishers, places = passage.publishers
-        sequence = passage.sequence
-        begins = np.ones(len(passage), bool)
+        sequence, way = passage.sequence, passage.way
+        if not source.is_session:
+            newest = np.zeros(len(publishers), np.int64)
+            newest[places] = sequence  # they rise: the last one counts
+            first = newest - (newest - 1) % self._count
+            rows = np.flatnonzero(sequence >= first[places])
+            places, sequence, way = places[rows], sequence[rows], way[rows]
+        begins = np.ones(len(sequence), bool)
         begins[1:] = (places[1:] != places[:-1]) | (sequence[1:] != sequence[:-1] + 1)
-        begins[1:] |= (sequence[1:] - 1) % self._count == 0
-        begins[passage.turns] = True
-        first = np.flatnonzero(begins)
-        counts = np.diff(np.append(first, len(passage)))
-        turns = np.searchsorted(passage.turns, first, "right") - 1
+        begins[1:] |= ((sequence[1:] - 1) % self._count == 0) | (way[1:] != way[:-1])
+        at = np.flatnonzero(begins)
+        counts = np.diff(np.append(at, len(sequence)))
         over = []
-        ways: dict[int, Way] = {}
-        for event, count, turn in zip(first.tolist(), counts.tolist(), turns.tolist(), strict=True):
-            way = ways.get(turn)
-            if way is None:
-                ways.clear()
-                way = ways[turn] = way_of(passage, turn)
-            publisher = publishers[places[event]]
-            session = self._visited(publisher, int(sequence[event]), count, way, now)
+        known: dict[int, Steps] = {}
+        for place, number, count, of in zip(
+            places[at].tolist(),
+            sequence[at].tolist(),
+            counts.tolist(),
+            way[at].tolist(),
+            strict=True,
+        ):
+            steps = known.get(of)
+            if steps is None:
+                steps = known[of] = steps_of(source, passage.ways[of])
+            session = self._visited(publishers[place], number, count, steps, now)
             if session is not None:
-                over.append((publisher, session))
+                over.append((publishers[place], session))
         return over
 
+    def may_end(self, source: Hop, now: float) -> bool:
+        """Whether a session may be over among what comes next: its publisher is here, and does not rest."""
+        return (
+            isinstance(source, Session)
+            and source.publisher == source.client
+            and not self._rests(source.client, now)
+        )
+
+    def _rests(self, publisher: str, now: float) -> bool:
+        return now < self._until.get(publisher, now)
+
     def _visited(
-        self, publisher: str, sequence: int, count: int, way: Way, now: float
+        self, publisher: str, sequence: int, count: int, way: Steps, now: float
     ) -> TraceSession | None:
         """So many publications of one session have been routed, one behind the other, the same way."""
         place = (sequence - 1) % self._count
@@ -126,11 +156,19 @@ class TraceSessions:
         is_over = place + count == self._count
         # A durable publisher has another name than its client, and stays.
         if is_over and session.is_whole and session.from_client and publisher == way.source:
+            if self._rest_s:
+                self._rest(publisher, now)
             return self.take(publisher, session.first)
         return None
 
+    def _rest(self, publisher: str, now: float) -> None:
+        self._until.pop(publisher, None)
+        if len(self._until) >= PUBLISHERS_MAX:
+            del self._until[next(iter(self._until))]
+        self._until[publisher] = now + self._rest_s
+
     def _begin(
-        self, publisher: str, first: int, way: Way, now: float, *, is_whole: bool
+        self, publisher: str, first: int, way: Steps, now: float, *, is_whole: bool
     ) -> TraceSession:
         self._sessions.pop(publisher, None)
         if len(self._sessions) >= PUBLISHERS_MAX:

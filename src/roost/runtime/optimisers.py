@@ -109,6 +109,7 @@ def _relocating(table: RelocationTable) -> tuple[Grape, Pop]:
     grape = GrapeConfig(
         goal=Goal(table.priority, table.weight),
         session=table.session,
+        session_rest_s=table.session_rest_s,
         memory=table.memory,
         terms=terms,
         subscribers=table.subscribers,

@@ -69,7 +69,6 @@ class Recorder(Module):
     """Writes what the broker does."""
 
     name = "recorder"
-    hears_every = 0
 
     def __init__(self, broker: str, life: int, settings: TraceTable, data: str = "") -> None:
         self.trouble = ""  # why the last trace came to an end
@@ -90,6 +89,9 @@ class Recorder(Module):
         self._drain_is_due = False
         self.tap: Callable[..., None] = self._log.tap
         self.tap_many = self._log.tap_many
+
+    def hears_every(self, source: Hop, now: float) -> int:  # noqa: ARG002
+        return 0
 
     @property
     def recording(self) -> bool:

@@ -21,8 +21,7 @@ from roost.optimising.worth import Terms
 from roost.relocation.grape_module import GrapeConfig
 from roost.runtime.gateway_settings import GatewaySettings
 from roost.settings import Count, Positive, Seconds, SomeSeconds, why
-from roost.traces.segments import SEGMENT_ROWS, SEGMENT_S
-from roost.traces.writer import ROWS_A_GROUP
+from roost.traces.segments import ROWS_A_GROUP, SEGMENT_ROWS, SEGMENT_S
 from roost.wire.limits import DEFAULT_LIMITS, Limits
 
 Port = Annotated[int, Meta(ge=0, le=65_535)]
@@ -355,6 +354,13 @@ class RelocationTable(Table, frozen=True, kw_only=True):
     session: Annotated[
         Positive, why("Publications of a publisher that are traced before it is decided for.")
     ] = 100
+    session_rest_s: Annotated[
+        Seconds,
+        why(
+            "GRAPE: how long a publisher is left alone between two of these; a fast one would be decided for"
+            " thousands of times a second."
+        ),
+    ] = 1.0
     memory: Annotated[
         Positive, why("GRAPE: of how many such sessions, the last ones, a decision is made.")
     ] = GrapeConfig().memory

@@ -47,11 +47,12 @@ from roost.traces.run import (
 from roost.traces.schemas import SCHEMAS, traced_tables
 from roost.traces.table_file import TableFile
 from roost.traces.visits import Stretch, delivery_schema, delivery_table
-from roost.traces.writer import ROWS_A_GROUP
 
 DELIVERIES = "deliveries"
 SEGMENT_S = 60.0
 SEGMENT_ROWS = 1_000_000
+# A group costs each column about as much as 10,000 rows.
+ROWS_A_GROUP = 200_000
 _NAME = re.compile(r"part-(?P<part>.+)-(?P<first>[0-9]{6,})(?:_(?P<last>[0-9]{6,}))?\.parquet")
 
 

@@ -13,14 +13,13 @@ take a tenth of that at most. So a `VisitLog` does next to nothing when it hears
 - What comes in columns is copied once (`tap_many`). A column of the log is a list of such pieces: to put them
   together is for whoever makes the table.
 - The rest is its *route*, which many that follow each other have in common: all there is to do is to see
-  that it is the same. So a log has *runs* of one route. A route becomes names once, when the log is taken.
+  that it is the same. A route becomes names once (`routes`).
 
 What was taken has no hop any more, and is made into a table by whoever has the time (`delivery_table`).
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
@@ -32,10 +31,10 @@ from numpy.typing import NDArray
 
 from roost.broker.hops import Hop, Session
 from roost.broker.messages import Publication
-from roost.broker.module import Passage
+from roost.broker.module import Passage, Way
 from roost.traces.columns import Words
+from roost.traces.routes import SCHEMA, Route, Routes, taken
 from roost.traces.rows import Names, Reached
-from roost.traces.schemas import SCHEMAS
 from roost.wire import publication_bytes
 
 # (source, publication, hops, links, local hops, what each of these matched)
@@ -44,12 +43,12 @@ RawVisit: TypeAlias = tuple[
 ]
 Tap: TypeAlias = Callable[[Hop, Publication, int, Sequence[Hop], Sequence[Hop], float], None]
 Pieces: TypeAlias = list[NDArray[Any]]
-# The same without the publication.
-_Unnamed: TypeAlias = tuple[Hop, int, Sequence[Hop], Sequence[Hop], Sequence[tuple[str, ...]]]
 
-SCHEMA = SCHEMAS["deliveries"]
 # So many are packed at a time, at least.
 PIECE = 64
+# So many routes are remembered, and those of the log that went beyond.
+ROUTES_MAX = 1 << 14
+_NONE: NDArray[np.int32] = np.empty(0, np.int32)
 
 
 class Read(NamedTuple):
@@ -58,16 +57,6 @@ class Read(NamedTuple):
     began: float  # in seconds since the epoch
     ended: float
     visits: int
-
-
-class Route(NamedTuple):
-    """Where a publication came from and went to."""
-
-    source: str
-    from_client: bool
-    hop: int
-    neighbours: Names
-    clients: Reached
 
 
 class Visits(NamedTuple):
@@ -80,9 +69,9 @@ class Visits(NamedTuple):
     published_at: Pieces
     bytes: Pieces
     traced: Pieces
-    routes: Sequence[Route]
-    run_route: array[int]  # of each run the number of its route,
-    run_from: array[int]  # and of its first visit
+    route: Pieces  # the number of each one's,
+    routes: Routes  # among these,
+    known: int  # of which there were so many
 
     def __len__(self) -> int:
         return self.total
@@ -93,8 +82,11 @@ class VisitLog:
 
     def __init__(self) -> None:
         self._heard: list[Publication] = []  # and not yet packed
-        self._routes: list[_Unnamed] = []
-        self._numbers: dict[tuple[object, ...], int] = {}  # of routes
+        self._routes = Routes()
+        self._numbers: dict[tuple[object, ...], int] = {}  # of these, by hops
+        # ... and for each source of passages, by the way; ways of another epoch are others.
+        self._epoch = 0
+        self._of_ways: dict[tuple[str, bool], NDArray[np.int32]] = {}
         self._begin()
         self.tap, self._turn = self._new_tap()
 
@@ -106,8 +98,9 @@ class VisitLog:
         self._published_at: Pieces = []
         self._bytes: Pieces = []
         self._traced: Pieces = []
-        self._run_route = array("i")
-        self._run_from = array("q")
+        self._route: Pieces = []
+        # Of those not yet packed: runs of one route, by its number and the first visit.
+        self._runs: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
         return self._packed + len(self._heard)
@@ -163,36 +156,49 @@ class VisitLog:
         local: Sequence[Hop],
         matched: Sequence[tuple[str, ...]],
     ) -> int:
-        routes = self._routes
         key = (source, hops, tuple(links), tuple(local), tuple(matched))
-        number = self._numbers.setdefault(key, len(routes))
-        if number == len(routes):
-            routes.append((source, hops, links, local, matched))
+        number = self._numbers.get(key)
+        if number is None:
+            route = route_of(source, Way(hops, links, local, matched))
+            number = self._numbers[key] = self._routes.number(route)
         return number
 
     def tap_many(self, passage: Passage) -> None:
         """The same of many that were routed together."""
         self._pack()
         self._turn()
-        first, hops = self._packed, passage.hops
-        for turn, way in zip(passage.turns.tolist(), passage.ways, strict=True):
-            number = self._number_of(passage.source, int(hops[turn]), *way)
-            if not self._run_route or self._run_route[-1] != number:
-                self._run_route.append(number)
-                self._run_from.append(first + turn)
+        self._route.append(self._routes_of(passage))
         publishers, places = passage.publishers
         numbers = np.array([self._publishers[name] for name in publishers], np.int32)
         self._publisher.append(numbers[places])
-        # Copies, as what they are columns of is much larger.
+        # Copies, as what they are columns of is there for this moment.
         self._sequence.append(passage.sequence.astype(np.int64))
         self._published_at.append(passage.published_at.astype(np.float64))
         self._bytes.append(passage.bytes.astype(np.int32))
         self._traced.append(np.zeros(len(passage), np.bool_))
         self._packed += len(passage)
 
+    def _routes_of(self, passage: Passage) -> NDArray[np.int32]:
+        """The number of each one's route."""
+        if passage.epoch != self._epoch:
+            self._of_ways.clear()
+            self._epoch = passage.epoch
+        source = (source_of(passage.source), passage.source.is_session)
+        of_way = self._of_ways.get(source, _NONE)
+        if len(of_way) < len(passage.ways):
+            more = np.full(len(passage.ways) - len(of_way), -1, np.int32)
+            of_way = self._of_ways[source] = np.concatenate((of_way, more))
+        way = passage.way
+        found = of_way[way]
+        if found.min() < 0:
+            for number in dict.fromkeys(way[found < 0].tolist()):
+                route = route_of(passage.source, passage.ways[number])
+                of_way[number] = self._routes.number(route)
+            found = of_way[way]
+        return found
+
     def _begin_run(self, route: int) -> None:
-        self._run_route.append(route)
-        self._run_from.append(len(self))
+        self._runs.append((route, len(self._heard)))
 
     def pack_if_full(self) -> None:
         """To be called now and then."""
@@ -210,8 +216,14 @@ class VisitLog:
         self._published_at.append(np.array([each.published_at for each in heard], np.float64))
         self._bytes.append(np.array(sizes, np.int32))
         self._traced.append(np.array([each.traced for each in heard], np.bool_))
+        routes, first = zip(*self._runs, strict=True)
+        lengths = np.diff(first, append=len(heard))
+        self._route.append(np.repeat(np.array(routes, np.int32), lengths))
         self._packed += len(heard)
         heard.clear()
+        # Of what comes next the route has to be said anew.
+        self._runs = []
+        self._turn()
 
     def take(self) -> Visits:
         """All of it, which is no longer here; no hop is held on to."""
@@ -224,21 +236,26 @@ class VisitLog:
             published_at=self._published_at,
             bytes=self._bytes,
             traced=self._traced,
-            routes=[_named(route) for route in self._routes],
-            run_route=self._run_route,
-            run_from=self._run_from,
+            route=self._route,
+            routes=self._routes,
+            known=len(self._routes),
         )
-        self._routes.clear()
         self._numbers.clear()
+        if len(self._routes) > ROUTES_MAX:
+            self._routes = Routes()
+            self._of_ways.clear()
         self._turn()
         self._begin()
         return taken
 
 
-def _named(route: _Unnamed) -> Route:
-    source, hops, links, local, matched = route
+def route_of(source: Hop, way: Way) -> Route:
     return Route(
-        source_of(source), source.is_session, hops, names_of(links), reached(local, matched)
+        source_of(source),
+        source.is_session,
+        way.hops,
+        names_of(way.links),
+        reached(way.local, way.matched),
     )
 
 
@@ -286,18 +303,6 @@ def _with_numbers(type_: pa.DataType) -> pa.DataType:
     return type_
 
 
-def _numbered(values: pa.Array) -> pa.Array:
-    """Lists with numbers for words: what is taken from them are numbers then, and no texts are copied."""
-    if values.type == pa.string():
-        return values.dictionary_encode()
-    if pa.types.is_list(values.type):
-        return pa.ListArray.from_arrays(values.offsets, _numbered(values.values))
-    if pa.types.is_struct(values.type):
-        inner = [_numbered(values.field(place)) for place in range(values.type.num_fields)]
-        return pa.StructArray.from_arrays(inner, [field.name for field in values.type])
-    return values
-
-
 def delivery_table(broker: str, life: int, stretches: Sequence[Stretch]) -> pa.Table:
     """The rows of all that a live broker has routed, in order.
 
@@ -307,47 +312,53 @@ def delivery_table(broker: str, life: int, stretches: Sequence[Stretch]) -> pa.T
     visits = [stretch.visits for stretch in stretches]
     rows = sum(map(len, visits))
     time, queueing_s, matching_s = _times([read for each in stretches for read in each.reads])
-    publishers, routes = Words(), Words()
+    publishers = Words()
     publisher = np.concatenate(
         [
             _renumbered(each.publishers, publishers)[np.concatenate(each.publisher)]
             for each in visits
         ]
     )
-    run_route = np.concatenate(
-        [_renumbered(each.routes, routes)[_array(each.run_route)] for each in visits]
-    )
-    lengths = np.concatenate([np.diff(_array(each.run_from), append=len(each)) for each in visits])
-    route = np.repeat(run_route, lengths)
-    known = [Route(*each) for each in routes]  # type: ignore[misc]
-    sources = Words()
-    source = _renumbered((each.source for each in known), sources)
+    routes, numbers = _joined_routes(visits)
+    ways = routes.columns(max((each.known for each in visits), default=0))
+    route = np.concatenate(numbers)
     columns = {
         "time": time,
         "publisher": _coded(list(publishers), publisher),
         "sequence": _joined(each.sequence for each in visits),
         "broker": _coded([broker], np.zeros(rows, np.int32)),
-        "hop": np.array([each.hop for each in known], np.int32)[route],
-        "local_subscribers": np.array([len(each.clients) for each in known], np.int32)[route],
-        "forwarded": np.array([len(each.neighbours) for each in known], np.int32)[route],
+        "hop": ways.hop[route],
+        "local_subscribers": ways.local_subscribers[route],
+        "forwarded": ways.forwarded[route],
         "bytes": _joined(each.bytes for each in visits),
         "queueing_s": queueing_s,
         "matching_s": matching_s,
         "age_s": time - _joined(each.published_at for each in visits),
-        "source": _coded(list(sources), source[route]),
-        "from_client": np.array([each.from_client for each in known])[route],
+        "source": _coded(ways.sources, ways.source[route]),
+        "from_client": ways.from_client[route],
         "traced": _joined(each.traced for each in visits),
         "life": np.full(rows, life),
+        "neighbours": taken(ways.neighbours, route),
+        "clients": taken(ways.clients, route),
     }
-    for name in ("neighbours", "clients"):
-        lists = [getattr(each, name) for each in known]
-        columns[name] = _numbered(pa.array(lists, SCHEMA.field(name).type)).take(pa.array(route))
     schema = delivery_schema()
     arrays = [
         each if isinstance(each := columns[field.name], pa.Array) else pa.array(each, field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _joined_routes(visits: Sequence[Visits]) -> tuple[Routes, list[NDArray[np.int32]]]:
+    """The routes of all, and the number of each visit's."""
+    routes = visits[0].routes
+    if all(each.routes is routes for each in visits):
+        return routes, list(chain.from_iterable(each.route for each in visits))
+    routes, numbers = Routes(), []
+    for each in visits:
+        number = [routes.number(each.routes[n]) for n in range(each.known)]
+        numbers += [np.array(number, np.int32)[piece] for piece in each.route]
+    return routes, numbers
 
 
 def _times(reads: Sequence[Read]) -> tuple[NDArray[np.float64], ...]:
@@ -359,10 +370,6 @@ def _times(reads: Sequence[Read]) -> tuple[NDArray[np.float64], ...]:
     matching_s = np.repeat(each_s, counts)
     queueing_s = place * matching_s
     return np.repeat(began, counts) + queueing_s + matching_s, queueing_s, matching_s
-
-
-def _array(values: array[int]) -> NDArray[Any]:
-    return np.frombuffer(values, values.typecode) if values else np.empty(0, values.typecode)
 
 
 def _joined(columns: Iterable[Pieces]) -> NDArray[Any]:

@@ -26,13 +26,15 @@ from __future__ import annotations
     EVENTS,  # rows
     DELIVERIES,  # rows
     MORE_IDS,  # rows
+    WAYS,  # table: the ways that events have gone so far
+    NEW_WAYS,  # numbers of the first events of those that are new
     OFFER,  # the advertisements of the client that publishes
     MATCHER,  # the matcher's own frame
     EVENT,  # the event as the matcher takes it
     MATCHED,  # what it answers
     ODD,  # the ids behind keys of the matcher's own
     OUT,  # bytes that go out
-) = range(0, 48, 2)
+) = range(0, 52, 2)
 
 # --- numbers ---------------------------------------------------------------------------------------
 (
@@ -54,6 +56,7 @@ from __future__ import annotations
     IDS_BYTES_MAX,  # of a delivery
     OUT_BYTES_MAX,  # about so many go out in a chunk
     TOGETHER,  # a chunk ends behind an event whose number is a multiple of this; 0: it need not
+    IS_WATCHED,  # whether anybody wants to know which way each event goes
     # What was found.
     AT,  # where it stopped
     EVENT_COUNT,
@@ -69,8 +72,10 @@ from __future__ import annotations
     # Counters that go on.
     CHUNK,
     VISIT,
-) = range(48, 78)
-FRAME_WORDS = 78
+    WAY_EPOCH,  # ways of an earlier one are void
+    WAY_COUNT,  # how many there are
+) = range(52, 85)
+FRAME_WORDS = 85
 
 # Why reading stopped.
 (
@@ -116,8 +121,8 @@ P_CHUNK, P_FIRST, P_LAST = range(3)
 PUBLISHED_ROW = 3
 
 # Of EVENTS: where the publication's own part is, its bytes, hops so far; publisher, number, the bits of the
-# time of publication; its first delivery, and whether it goes just where the one before went.
-EV_AT, EV_BYTES, EV_HOPS, EV_PUBLISHER, EV_SEQUENCE, EV_TIME, EV_DELIVERY, EV_SAME = range(8)
+# time of publication; its first delivery, and the number of its way.
+EV_AT, EV_BYTES, EV_HOPS, EV_PUBLISHER, EV_SEQUENCE, EV_TIME, EV_DELIVERY, EV_WAY = range(8)
 EVENT_ROW = 8
 
 # Of DELIVERIES: event, hop, how many ids (0: a neighbour's), their bytes, the first entry; the first and the
@@ -128,6 +133,10 @@ DELIVERY = 8
 # Of MORE_IDS: entry, and the next one (-1: none).
 M_ENTRY, M_NEXT = range(2)
 MORE = 2
+
+# Of WAYS: the epoch that a row is of, what is peculiar to the way (a digest: see `kernels.ways`), its number.
+W_EPOCH, W_DIGEST, W_NUMBER = range(3)
+WAY_ROW = 3
 
 # Of OFFER: how many advertisements; for each how many demands; for each of these attribute, operator, the
 # number's bits or where the string is, the string's length (-1: it is a number).

@@ -46,9 +46,9 @@ from roost.chunks.kernels.layout import (
     EV_DELIVERY,
     EV_HOPS,
     EV_PUBLISHER,
-    EV_SAME,
     EV_SEQUENCE,
     EV_TIME,
+    EV_WAY,
     EVENT,
     EVENT_COUNT,
     EVENT_ROW,
@@ -73,6 +73,7 @@ from roost.chunks.kernels.layout import (
     IS_OTHER,
     IS_RESERVED,
     IS_TRIED,
+    IS_WATCHED,
     IS_WORDS,
     KINDS,
     LAST_LINKS,
@@ -88,6 +89,7 @@ from roost.chunks.kernels.layout import (
     MORE_IDS,
     NAME_BYTES_MAX,
     NAMES,
+    NEW_WAYS,
     NUMBER,
     NUMBER_KIND,
     NUMBER_TOKEN,
@@ -129,6 +131,7 @@ from roost.chunks.kernels.layout import (
     VALUE_ROW,
     VALUES,
     VISIT,
+    WAY_COUNT,
     WHOLE,
     WORD_ORDER,
     WORDS,
@@ -137,7 +140,7 @@ from roost.chunks.kernels.offered import offered
 from roost.chunks.kernels.tables import AT as KEY_AT
 from roost.chunks.kernels.tables import LENGTH as KEY_LENGTH
 from roost.chunks.kernels.tables import VALUE, find, find_number
-from roost.chunks.kernels.ways import goes_the_same_way, resolved
+from roost.chunks.kernels.ways import number_of_way, resolved
 from roost.chunks.kernels.words import Bytes, inlined, is_text, lean, number_at, same, string_at
 from roost.matching.kernels.heap import Cells
 from roost.matching.kernels.jit import array_at, peek, poke
@@ -220,6 +223,7 @@ def read_chunk(frame: Cells, b: Bytes, at: int, end: int) -> int:
     events = array_at(frame[EVENTS], frame[EVENTS + 1])
     deliveries = array_at(frame[DELIVERIES], frame[DELIVERIES + 1])
     more = array_at(frame[MORE_IDS], frame[MORE_IDS + 1])
+    new_ways = array_at(frame[NEW_WAYS], frame[NEW_WAYS + 1])
     offer = array_at(frame[OFFER], frame[OFFER + 1])
     matcher = array_at(frame[MATCHER], frame[MATCHER + 1])
     tokens = array_at(frame[EVENT], frame[EVENT + 1])
@@ -228,7 +232,8 @@ def read_chunk(frame: Cells, b: Bytes, at: int, end: int) -> int:
     odd = array_at(frame[ODD], frame[ODD + 1])
     source, only, is_link = frame[SOURCE], frame[PUBLISHER], frame[IS_LINK]
     number, chunk, visit = frame[NUMBER], frame[CHUNK] + 1, frame[VISIT]
-    together = frame[TOGETHER]
+    together, is_watched = frame[TOGETHER], frame[IS_WATCHED]
+    ways_before = ways_seen = frame[WAY_COUNT]
     events_max = len(events) // EVENT_ROW
     deliveries_max, more_max = len(deliveries) // DELIVERY, len(more) // MORE
     e = np.int64(0)
@@ -562,13 +567,18 @@ def read_chunk(frame: Cells, b: Bytes, at: int, end: int) -> int:
         row = e * EVENT_ROW
         poke(events, row + EV_AT, own)
         poke(events, row + EV_BYTES, size)
-        poke(events, row + EV_HOPS, hop_count if is_link else np.int64(0))
+        hop_count = hop_count if is_link else np.int64(0)
+        poke(events, row + EV_HOPS, hop_count)
         poke(events, row + EV_PUBLISHER, publisher)
         poke(events, row + EV_SEQUENCE, sequence)
         poke(events, row + EV_TIME, be64(b, stop - 9))
         poke(events, row + EV_DELIVERY, first_delivery)
-        is_same = e > 0 and goes_the_same_way(events, row, deliveries, d, more)
-        poke(events, row + EV_SAME, np.int64(is_same))
+        if is_watched:
+            way = number_of_way(frame, hop_count, deliveries, first_delivery, d, more)
+            poke(events, row + EV_WAY, way)
+            if way >= ways_seen:
+                poke(new_ways, way - ways_before, e)
+                ways_seen = way + 1
         e += 1
         if is_first:
             poke(published, row_p + P_CHUNK, chunk)

@@ -1,4 +1,4 @@
-"""Where an event goes: ids for what the matcher found, and whether it is the way of the one before."""
+"""Where an event goes: ids for what the matcher found, and the number of the way."""
 
 from __future__ import annotations
 
@@ -12,17 +12,24 @@ from roost.chunks.kernels.layout import (
     DELIVERY,
     E_VISIT,
     ENTRY,
-    EV_DELIVERY,
-    EV_HOPS,
-    EVENT_ROW,
     M_ENTRY,
     M_NEXT,
     MORE,
+    W_DIGEST,
+    W_EPOCH,
+    W_NUMBER,
+    WAY_COUNT,
+    WAY_EPOCH,
+    WAY_ROW,
+    WAYS,
 )
 from roost.chunks.kernels.words import lean
 from roost.matching.kernels.heap import Cells
-from roost.matching.kernels.jit import peek, poke
+from roost.matching.kernels.jit import array_at, peek, poke
+from roost.matching.kernels.octets import mixed
 from roost.matching.kernels.reading import ODD, ODD_COMPARED, ODD_ID
+
+_STEP = np.int64(-2720673578348880933)  # odd, and large: 2^64 times a part of pi
 
 
 @lean
@@ -59,26 +66,41 @@ def resolved(matched: Cells, found: int, odd: Cells, entries: Cells, visit: int)
 
 
 @lean
-def goes_the_same_way(events: Cells, row: int, deliveries: Cells, end: int, more: Cells) -> bool:
-    """Whether an event has the hops of the one before, and goes to the same peers for the same ids."""
-    before = row - EVENT_ROW
-    first, other = peek(events, row + EV_DELIVERY), peek(events, before + EV_DELIVERY)
-    if end - first != first - other or peek(events, row + EV_HOPS) != peek(
-        events, before + EV_HOPS
-    ):
-        return False
-    for i in range(end - first):
-        one, two = (first + i) * DELIVERY, (other + i) * DELIVERY
-        ids = peek(deliveries, one + D_IDS)
-        if (
-            peek(deliveries, one + D_HOP) != peek(deliveries, two + D_HOP)
-            or ids != peek(deliveries, two + D_IDS)
-            or (ids > 0 and peek(deliveries, one + D_ENTRY) != peek(deliveries, two + D_ENTRY))
-        ):
-            return False
-        a, b = peek(deliveries, one + D_MORE), peek(deliveries, two + D_MORE)
-        while a >= 0:
-            if peek(more, a * MORE + M_ENTRY) != peek(more, b * MORE + M_ENTRY):
-                return False
-            a, b = peek(more, a * MORE + M_NEXT), peek(more, b * MORE + M_NEXT)
-    return True
+def number_of_way(
+    frame: Cells, hop_count: int, deliveries: Cells, first: int, end: int, more: Cells
+) -> int:
+    """The number of a way: hops so far, and peers with the ids that each is told; a new one gets the next.
+
+    Ways are known by a digest of 64 bits, each of which depends on all of the way.
+    """
+    # A sum over peers and ids, told apart by their last bit, each mixed with its place: no step waits for the
+    # one before.
+    salt = _STEP
+    digest = mixed(hop_count + salt)
+    for i in range(first, end):
+        place = i * DELIVERY
+        salt += _STEP
+        digest += mixed(2 * peek(deliveries, place + D_HOP) + salt)
+        if peek(deliveries, place + D_IDS) == 0:
+            continue
+        salt += _STEP
+        digest += mixed(2 * peek(deliveries, place + D_ENTRY) + 1 + salt)
+        other = peek(deliveries, place + D_MORE)
+        while other >= 0:
+            salt += _STEP
+            digest += mixed(2 * peek(more, other * MORE + M_ENTRY) + 1 + salt)
+            other = peek(more, other * MORE + M_NEXT)
+    ways = array_at(frame[WAYS], frame[WAYS + 1])
+    epoch = frame[WAY_EPOCH]
+    slots = len(ways) // WAY_ROW
+    slot = digest & (slots - 1)
+    while peek(ways, slot * WAY_ROW + W_EPOCH) == epoch:
+        if peek(ways, slot * WAY_ROW + W_DIGEST) == digest:
+            return peek(ways, slot * WAY_ROW + W_NUMBER)
+        slot = (slot + 1) & (slots - 1)
+    number = frame[WAY_COUNT]
+    frame[WAY_COUNT] = number + 1
+    poke(ways, slot * WAY_ROW + W_EPOCH, epoch)
+    poke(ways, slot * WAY_ROW + W_DIGEST, digest)
+    poke(ways, slot * WAY_ROW + W_NUMBER, number)
+    return number
