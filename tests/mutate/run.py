@@ -5,16 +5,18 @@
     script/mutate --again .cache/mutate/last.json
 
 Mutants are drawn at random from the sources (`mutants`), each in a copy of the commit, and judged by the
-tests that execute the line (`reach`, `judging`). `--again` judges those that survived an earlier run, at the
-present commit. A survivor is to get a test, or a verdict in `verdicts.toml` that says why it needs none.
+tests that execute the line (`reach`, `judging`). The same seed draws the same ones in the sources of another
+commit, as far as their lines are there. `--again` judges those that survived an earlier run, at the present
+commit; what was caught before counts as caught. A survivor is to get a test, or a verdict in `verdicts.toml`
+that says why it needs none.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import queue
-import random
 import signal
 import sys
 import tomllib
@@ -53,19 +55,21 @@ def sources(commit: str, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
 def drawn(commit: str, paths: Sequence[str], seed: int, count: int) -> list[Mutant]:
     texts = {file: text for file, text in sources(commit, paths) if file.endswith(".py")}
     all_ = [mutant for file, text in texts.items() for mutant in mutants(file, text)]
-    random.Random(seed).shuffle(all_)
-    found = (mutant for mutant in all_ if mutant.compiles(texts[mutant.file]))
     # In no order: a run that is broken off has judged a fair part of them.
+    all_.sort(
+        key=lambda mutant: (hashlib.sha256(f"{seed} {mutant.key}".encode()).digest(), mutant.key)
+    )
+    found = (mutant for mutant in all_ if mutant.compiles(texts[mutant.file]))
     return [mutant for mutant, _ in zip(found, range(count), strict=False)]
 
 
-def survivors(commit: str, results: Path) -> list[Mutant]:
-    """Those that an earlier run did not catch, if they are still there."""
-    wanted = {key_of(r) for r in json.loads(results.read_text())["results"] if not r["by"]}
-    files = sorted({key[0] for key in wanted})
-    return [
-        m for file, text in sources(commit, files) for m in mutants(file, text) if m.key in wanted
-    ]
+def still_there(commit: str, results: Path) -> tuple[list[dict[str, Any]], list[Mutant]]:
+    """What an earlier run caught, and what it did not, as far as the lines are still there."""
+    before = {key_of(r): r for r in json.loads(results.read_text())["results"]}
+    files = sorted({key[0] for key in before})
+    there = {m.key: m for file, text in sources(commit, files) for m in mutants(file, text)}
+    caught = [result for key, result in before.items() if result["by"] and key in there]
+    return caught, [m for key, m in there.items() if key in before and not before[key]["by"]]
 
 
 def stale(commit: str) -> list[Key]:
@@ -153,11 +157,11 @@ def main() -> None:
     # A shell has those that it starts in the background ignore it, and so would the tests of Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     arguments.commit = git("rev-parse", arguments.commit).strip()
+    results: list[dict[str, Any]] = []
     if arguments.again:
-        chosen = survivors(arguments.commit, arguments.again)
+        results, chosen = still_there(arguments.commit, arguments.again)
     else:
         chosen = drawn(arguments.commit, arguments.paths, arguments.seed, arguments.mutants)
-    results = []
     for result in judged(chosen, arguments):
         results.append(result)
         print(shown(result), file=sys.stderr if arguments.json else sys.stdout, flush=True)

@@ -191,3 +191,30 @@ def test_the_plugin_runs_the_tests_of_a_list_in_its_order_and_in_time(tmp_path: 
 def test_a_mutant_that_does_not_compile_is_known() -> None:
     broken = Mutant("f.py", 1, (1, 1), 4, 5, "1", "(", "x = 1", 0, True)
     assert not broken.compiles("x = 1")
+
+
+def test_again_keeps_what_was_caught_and_judges_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "x = 1 < 2\ny = 3 + 4\n"
+    monkeypatch.setattr(run, "sources", lambda *_: [("f.py", text)])
+    results = [
+        {"file": m.file, "where": m.where, "change": m.change, "at": m.at, "by": by}
+        for m, by in zip(mutants("f.py", text), ("a test", "", "a test", ""), strict=False)
+    ]
+    gone = {"file": "f.py", "where": "z = 5", "change": "5 -> 6", "at": 0, "by": "a test"}
+    file = tmp_path / "last.json"
+    file.write_text(json.dumps({"results": [*results, gone]}))
+    caught, others = run.still_there("HEAD", file)
+    assert [run.key_of(result) for result in caught] == [run.key_of(r) for r in results if r["by"]]
+    assert [mutant.key for mutant in others] == [run.key_of(r) for r in results if not r["by"]]
+
+
+def test_the_same_seed_draws_the_same_where_lines_are_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = [f"x{n} = {n + 2} + y" for n in range(30)]
+    texts = {"a": "\n".join(lines), "b": "\n".join(["z = 1 - y", *lines])}
+    monkeypatch.setattr(run, "sources", lambda commit, _: [("src/roost/f.py", texts[commit])])
+    one, two = ({m.key for m in run.drawn(commit, [], 3, 20)} for commit in "ab")
+    assert len(one & two) >= 18

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from roost.broker.commands import Command
 from roost.broker.core import Broker
-from roost.broker.hops import Link, Session
+from roost.broker.hops import Hop, Link, Session
 from roost.broker.module_host import CLASS
 from roost.broker.runs import Run
 from roost.chunks.kernels import layout as at
@@ -94,6 +94,7 @@ class Chunks:
             (at.OUT_BYTES_MAX, OUT_BYTES_MAX),
         ):
             self._view[place] = number
+        self._obstacle: Hop | None = None  # for whom there was no room when it was last asked
         self._offer: Offer = ANYTHING
         self._tables.frame.put(at.OFFER, ANYTHING)
         self._set_out(1 << 16)
@@ -201,6 +202,8 @@ class Chunks:
             ((_, first, final),) = published
             if first != source.published + 1 or final != source.published + count:
                 return False  # one is missing, or has been here before
+        if self._is_in_the_way():
+            return False
         rows, touched, hops = tables.hop_view, tables.touched_hops, tables.hops
         total = 0
         links: list[tuple[Link | Session, int, int, int]] = []
@@ -216,6 +219,7 @@ class Chunks:
             lane = hop.channel.data
             last = lane.sent + due
             if last > _NUMBER_MAX or not exchange.room_for(hop, due, size):
+                self._obstacle = hop
                 return False
             rows[row + at.H_SENT], rows[row + at.H_AT] = lane.sent, total
             (links if hop.is_link else sessions).append((hop, last, total, total + size))
@@ -231,6 +235,23 @@ class Chunks:
         if isinstance(source, Session) and source.published is not None:
             source.count(source.published + count)
         return True
+
+    def _is_in_the_way(self) -> bool:
+        """Whether who had no room is to get something again, and still has none.
+
+        One of a thousand that does not read is found first then, and not behind those ahead of it.
+        """
+        hop = self._obstacle
+        number = -1 if hop is None else self._tables.hop_numbers.get(hop, -1)
+        if number < 0:
+            self._obstacle = None
+            return False
+        assert isinstance(hop, Link | Session)
+        rows, row = self._tables.hop_view, number * at.HOP
+        if rows[row + at.H_CHUNK] != self._view[at.CHUNK]:
+            return False
+        due, size = rows[row + at.H_COUNT], rows[row + at.H_BYTES]
+        return bool(due) and not self._exchange.room_for(hop, due, size)
 
     def _set_out(self, size: int) -> None:
         cells = self._tables.frame.new(at.OUT, -(-size // _CELL_BYTES))

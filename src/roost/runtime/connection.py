@@ -382,7 +382,9 @@ class SocketConnection(asyncio.Protocol):
             size = sum(map(len, out))
             self.bytes_out += size
             self.shell.bytes_out += size
-            if COPIES or size < len(out) * WORTH_NO_COPY_BYTES:
+            if len(out) == 1:
+                self.transport.write(out[0])
+            elif COPIES or size < len(out) * WORTH_NO_COPY_BYTES:
                 self.transport.write(b"".join(out))
             else:
                 self.transport.writelines(out)
