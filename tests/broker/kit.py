@@ -104,6 +104,7 @@ class Federation:
         self.reports: list[tuple[str, do.Report]] = []
         self.closed: list[tuple[str, str]] = []  # (who closed a connection, why)
         self.paused: set[tuple[str, int]] = set()
+        self.rests: set[tuple[str, int]] = set()  # of these, who need not be read at all
         self.severed: set[frozenset[str]] = set()  # pairs that can't connect
         self.hold_data: set[Edge] = set()  # (sender, receiver) whose data stays on the way
         self.hold_commits: set[str] = set()
@@ -379,8 +380,12 @@ class Federation:
                         self.fetch(who)
                 case do.PauseReading():
                     self.paused.add((who, command.connection))
+                    (self.rests.add if command.briefly else self.rests.discard)(
+                        (who, command.connection)
+                    )
                 case do.ResumeReading():
                     self.paused.discard((who, command.connection))
+                    self.rests.discard((who, command.connection))
                 case do.Record():
                     self.decisions.append(command.decision)
                     self.storybook.decided(self.now, who, command)

@@ -575,7 +575,7 @@ def test_what_is_held_has_a_bound() -> None:
     federation.severed.add(frozenset(("B1", "B5")))
     federation.cut("B1", "B5")
     ids = [federation.publish("P", a=1) for _ in range(20)]
-    federation.settle()
+    federation.advance(2.0)  # it is waited for, but not for long
     move = federation.clients["S"].move
     assert move is not None
     assert len(move.target.held) == 5

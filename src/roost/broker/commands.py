@@ -85,9 +85,14 @@ class Fetch(_Plain, frozen=True):
 
 
 class PauseReading(_Plain, frozen=True):
-    """Take no more data from this connection (control goes on) until `ResumeReading`."""
+    """Take no more data from this connection (control goes on) until `ResumeReading`.
+
+    `briefly`: it is over within a second or two, and nobody waits for what the peer has to say meanwhile. It
+    need not be read at all, so that what it sends is taken as it comes afterwards (`roost.chunks`).
+    """
 
     connection: int
+    briefly: bool = False
 
 
 class ResumeReading(_Plain, frozen=True):

@@ -164,6 +164,7 @@ class Broker:
             self.router,
             node.flow,
             node.pausing,
+            node.patience,
             node.hosted,
             self.modules,
             self.absence.give_up,

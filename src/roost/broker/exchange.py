@@ -17,6 +17,7 @@ from roost.broker.flow import Flow, size_in_memory
 from roost.broker.hops import Hop, Inside, Link, Session
 from roost.broker.messages import DATA, Delivery, Dropped, Frame, Publication
 from roost.broker.modules import Modules
+from roost.broker.patience import Patience
 from roost.broker.pausing import Pausing
 from roost.broker.router import Flooding
 from roost.broker.runs import Run
@@ -52,6 +53,7 @@ class Exchange:
         router: Flooding,
         flow: Flow,
         pausing: Pausing,
+        patience: Patience,
         sessions: Sessions,
         modules: Modules,
         give_up: Callable[[Link], None],
@@ -60,6 +62,7 @@ class Exchange:
         self._router = router
         self._flow = flow
         self._pausing = pausing
+        self._patience = patience
         self._sessions = sessions
         self._modules = modules
         self._give_up = give_up
@@ -108,7 +111,7 @@ class Exchange:
             if frame.sequence - lane.acked >= self._link_bound:
                 self._pausing.block(source, link)
         if local:
-            self._deliver(publication, hops, local)
+            self._deliver(source, publication, hops, local)
         if self._modules.listening and not control:
             self._modules.routed(source, publication, hops, links, local, self._work.now)
 
@@ -122,8 +125,8 @@ class Exchange:
     def room_for(self, peer: Link | Session, count: int, size: int) -> bool:
         """Whether so many more, of that many bytes, go to a peer, and nobody has to wait or be told for that.
 
-        To a client no more than half of its bound: whoever reads more slowly than chunks come is served as
-        slowly as without them, and is not at its bound at once. What spills has no such bound.
+        To a client no more than half of its bound: from there on others may have to wait for it, which is
+        decided one by one. What spills has no other bound.
         """
         if peer.dropped:
             return False
@@ -132,6 +135,8 @@ class Exchange:
         if isinstance(peer, Link):
             return peer.open and after < self._link_bound
         if lane.memory_max:
+            if self._patience.is_due(peer, count):
+                return False
             quotas = self._sessions.quotas
             return not self._is_behind(peer) or not quotas.needs_a_look(peer, size)
         return peer.open and after <= self._session_bound // 2
@@ -169,9 +174,11 @@ class Exchange:
         self.routed += count
         self.last_route = last_route
 
-    def _deliver(self, publication: Publication, hops: int, local: Sequence[Hop]) -> None:
+    def _deliver(
+        self, source: Hop, publication: Publication, hops: int, local: Sequence[Hop]
+    ) -> None:
         frames: list[tuple[int, Frame]] = []
-        bound = self._session_bound
+        bound, half = self._session_bound, self._session_bound // 2
         size = 0  # worked out if anybody spills
         for hop in local:
             if not isinstance(hop, Session):
@@ -179,11 +186,14 @@ class Exchange:
                 self._modules.heard(hop, publication, hop.matched, self._work.now)
                 continue
             lane = hop.channel.data
-            if (not hop.open or lane.sent - lane.acked >= bound) and not self._sessions.room(
-                hop, publication
-            ):
-                self._sessions.overflow(hop)
-                continue
+            waiting = lane.sent - lane.acked
+            if not hop.open or waiting >= half:
+                if self._patience.is_due(hop):
+                    self._patience.wait(source, hop)
+                behind = not hop.open or waiting >= bound
+                if behind and not self._sessions.room(hop, publication):
+                    self._sessions.overflow(hop)
+                    continue
             if hop.dropped:
                 self._flow.tell(hop, Dropped(hop.dropped))
                 hop.drop(0)

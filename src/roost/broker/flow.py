@@ -7,7 +7,8 @@ out, a few at a time so that nobody else has to wait for them, and when there ar
 
 So what a slow reader costs is in one place, which has a bound: for a neighbour `link_outbox_max`, at which
 whoever could add to it is read no further, and for a client `session_outbox_max` and
-`session_outbox_bytes_max`, at which a policy says what happens. A durable session of a broker with a store
+`session_outbox_bytes_max`, at which a policy says what happens; before that, whoever publishes for it may be
+read no further for a moment (`patience`). A durable session of a broker with a store
 *spills*: beyond `session_memory_max` what waits for it is in the store only, and comes back (`Fetch`) as the
 client acknowledges. So does what waits for a neighbour that is away, beyond `link_outbox_max`.
 
@@ -23,6 +24,7 @@ from roost.broker.commands import Fetch, Send, SendRun, SetTimer
 from roost.broker.events import Fetched
 from roost.broker.hops import Link, Session
 from roost.broker.messages import DATA, Delivery, Frame, Message, Publication, priority_of
+from roost.broker.patience import Patience
 from roost.broker.runs import Run
 from roost.broker.work import Work
 
@@ -45,12 +47,14 @@ class Flow:
         sessions: Mapping[str, Session],
         *,
         link_bound: int,
+        patience: Patience,
         refilled: Callable[[Session, int], None],
     ) -> None:
         self._work = work
         self._links = links
         self._sessions = sessions
         self._link_bound = link_bound
+        self._patience = patience
         self._refilled = refilled
 
     def tell(self, peer: Link | Session, message: Message, hops: int = 0) -> None:
@@ -94,7 +98,10 @@ class Flow:
         peer.open = False
         peer.congested = False
         peer.fetching = False
-        if isinstance(peer, Session) and not peer.channel.data.memory_max:
+        if not isinstance(peer, Session):
+            return
+        self._patience.gone(peer)
+        if not peer.channel.data.memory_max:
             # All of it may have to be sent again. (What spills has no bound of bytes.)
             peer.held_bytes = sum(
                 size_in_memory(frame.message.publication)
@@ -104,6 +111,8 @@ class Flow:
 
     def congested(self, peer: Link | Session) -> None:
         peer.congested = True
+        if isinstance(peer, Session):
+            self._patience.congested(peer)
         if peer.open:
             peer.open = False
             peer.released = peer.channel.data.sent

@@ -126,7 +126,6 @@ class Link(Peer):
         "before",
         "behind",
         "beside",
-        "blocks",
         "closing",
         "dials",
         "epoch",
@@ -179,7 +178,6 @@ class Link(Peer):
         self.peer_life = ""  # the last one that we have greeted
         self.past_lives: dict[str, None] = {}  # those before, the last first
         self.speaks = PROTOCOL_VERSION  # what we greet it with
-        self.blocks: dict[int, None] = {}  # connections that are read no further until it has room
         self.joined = False  # it has said who is behind it:
         self.behind: dict[str, None] = {}
         self.trails: dict[str, list[Trail]] = {}  # that are to come from it, by name
@@ -260,6 +258,7 @@ class Session(Peer):
         "process",
         "published",
         "publisher",
+        "read_at",
         "redirected",
     )
 
@@ -282,6 +281,7 @@ class Session(Peer):
         self.backlog = Backlog()  # of one that spills
         self.answers_held = 0  # how many waited for it when it was read no further
         self.held_bytes = 0  # of what came while it was not open
+        self.read_at = 0.0  # when it was last seen to read
         self.ending = False  # it has said goodbye, or was told to go
         self.leaving = False  # it has said goodbye
         self.ended = False  # it was told so: nothing else will be said

@@ -41,6 +41,8 @@ from roost.broker.messages import (
     Publication,
 )
 from roost.broker.names import Address
+from roost.broker.patience import TIMER as PATIENCE
+from roost.broker.patience import Patience
 from roost.broker.pausing import Pausing
 from roost.broker.peers import Peers
 from roost.broker.sessions import TIMER as LINGER
@@ -59,15 +61,19 @@ class Node:
         self.work = work = Work(durable=config.durable)
         self.links: dict[str, Link] = {}
         self.sessions: dict[str, Session] = {}
+        self.pausing = Pausing(work, config.link_outbox_max)
+        self.patience = Patience(
+            work, self.pausing, config.session_outbox_max, config.session_outbox_bytes_max
+        )
         self.flow = Flow(
             work,
             self.links,
             self.sessions,
             link_bound=config.link_outbox_max,
+            patience=self.patience,
             refilled=self._refilled,
         )
         self.acknowledging = Acknowledging(work, config)
-        self.pausing = Pausing(work, self.links, config.link_outbox_max)
         self.peers = Peers(work, self.flow, self.acknowledging, self.pausing, self._lost)
         self.owed = self.acknowledging.owed  # at hand for the hot paths
         self._ack_every = config.ack_every
@@ -226,8 +232,10 @@ class Node:
             peer.channel.acknowledged(parcel)
             if isinstance(peer, Link):
                 self.pausing.room_again(peer)
-            elif connection in self.pausing.held:
-                self.hosted.heard(peer, connection)
+            else:
+                self.patience.heard(peer)
+                if connection in self.pausing.held:
+                    self.hosted.heard(peer, connection)
             if peer.channel.data.spilled:
                 self.flow.refill(peer)
         elif isinstance(parcel, AttachRefused):
@@ -302,6 +310,8 @@ class Node:
             self.hosted.timer(name)
         elif kind == FLOW:
             self.flow.timer(name)
+        elif kind == PATIENCE:
+            self.patience.timer(name, self.sessions)
         else:
             return False
         return True

@@ -250,7 +250,7 @@ class BrokerEnd:
         self.down.cut()
         self.up.cut()
 
-    def pause(self) -> None:
+    def pause(self, briefly: bool) -> None:  # noqa: ARG002
         self.up.pause()
 
     def resume(self) -> None:

@@ -76,6 +76,7 @@ class SocketConnection(asyncio.Protocol):
         "_keepalive",
         "_not_reading",
         "_paused",
+        "_rests",
         "_throttled",
         "arrival",
         "bytes_out",
@@ -119,6 +120,7 @@ class SocketConnection(asyncio.Protocol):
         self._keepalive: Keepalive | None = None  # with those who answer
         self._decoder = StreamDecoder(server.wire_limits)
         self._paused = False  # by the machine
+        self._rests = False  # it is paused for a moment: what it sends may as well not be read
         self._throttled = False
         self._held: list[Parcel] = []
         self._held_bytes = 0
@@ -240,6 +242,7 @@ class SocketConnection(asyncio.Protocol):
         """Read the socket, unless something speaks against it."""
         not_reading = not self.is_deaf and (
             self._throttled
+            or self._rests
             or self.server.choked
             or self._held_bytes > HELD_BYTES_MAX
             or (not self.greeted and self.doorstep is not None and self.doorstep.is_full)
@@ -264,19 +267,21 @@ class SocketConnection(asyncio.Protocol):
         """Parcels that somebody else has no room for."""
         return len(self._held)
 
-    def pause(self) -> None:
-        self._paused = True
+    def pause(self, briefly: bool) -> None:
+        self._paused, self._rests = True, briefly
+        self.read_or_not()
 
     def resume(self) -> None:
-        self._paused = False
+        self._paused = self._rests = False
         # Not at once: whoever resumes is still at work.
         self.shell.loop.call_soon(self._let_go)
 
     def _let_go(self) -> None:
-        if self._paused or self._throttled or not self._held:
+        if self._paused or self._throttled:
             return
-        held, self._held, self._held_bytes = self._held, [], 0
-        self._pass_on(held)
+        if self._held:
+            held, self._held, self._held_bytes = self._held, [], 0
+            self._pass_on(held)
         self.read_or_not()
 
     def _throttle(self, count: int) -> None:

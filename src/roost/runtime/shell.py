@@ -56,8 +56,8 @@ class Connection(Protocol):
     def close(self, reason: str) -> None:
         """After what was written."""
 
-    def pause(self) -> None:
-        """Pass on no more data, until `resume`."""
+    def pause(self, briefly: bool) -> None:
+        """Pass on no more data, until `resume`; for a moment nothing at all, if that is simpler."""
 
     def resume(self) -> None: ...
 
@@ -241,7 +241,7 @@ class Shell:
             connection = self.connections.get(command.connection)
             if connection is not None:
                 if isinstance(command, PauseReading):
-                    connection.pause()
+                    connection.pause(command.briefly)
                 else:
                     connection.resume()
         elif isinstance(command, Record):
