@@ -692,7 +692,7 @@ async def test_data_that_was_held_back_stays_ahead_of_what_comes_behind_it(at: L
     frames = [
         encode(Frame(DATA, n, Publication("eve", n, Event({"class": "eve"})))) for n in (1, 2)
     ]
-    connection.pause()
+    connection.pause(briefly=False)
     connection.data_received(frames[0])
     connection.resume()
     connection.data_received(frames[1])
