@@ -35,7 +35,6 @@ async def serve(
 ) -> None:
     """Run a broker until SIGTERM or SIGINT."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    keep_freed_memory()
     log, stop = EventLog(config.log, config.broker.name), asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: note_fault(log, context))
@@ -60,6 +59,7 @@ async def serve(
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
+    keep_freed_memory()  # not before its tables are there: as long as they are empty they take no memory
     announce(log, f"{server.name} listens on {server.host}:{server.port}")
     try:
         async with nullcontext() if beside is None else beside(server):
