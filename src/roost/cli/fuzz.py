@@ -55,10 +55,14 @@ def frames(
 ) -> None:
     """Play hostile streams to a broker, which has to go on as if nothing were."""
     import asyncio
+    import sys
 
     from roost.cli.sim.report import progress
     from roost.runtime.frame_fuzz_run import run
+    from roost.runtime.warming import warm_up
 
+    # What the broker would say of compiling, the first time, is no complaint.
+    warm_up(lambda text: print(text, file=sys.stderr))
     with progress("frames", count) as say:
         report = asyncio.run(run(seed, count, only=stream, durable=durable, progress=say))
     if json_:
