@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from roost.broker.commands import PauseReading, ResumeReading
 from roost.broker.events import TimerFired
+from roost.broker.messages import DATA, Frame, Publication
+from roost.language import Event
 from roost.simulation.host import QUEUED_BYTES, SUBSCRIPTION_BYTES, Host, Life
 from roost.simulation.world import World
 from roost.traces import TraceWriter, read_table
@@ -265,3 +268,18 @@ def test_a_broker_that_is_down_hears_nothing() -> None:
     world.run(5.0)
     assert host_of(world).life is None
     host_of(world).notice(TimerFired("nobody hears it"))
+
+
+def test_what_comes_as_reading_goes_on_stays_behind_what_was_held() -> None:
+    """At one moment a broker resumes a publisher, and more of it arrives: it would be out of order."""
+    world = one_broker(rest="3.0 publisher publish P [a,2]\n3.1 publisher publish P [a,3]")
+    world.run(2.0)
+    life = life_of(world)
+    (connection,) = world.network.of("P")
+    life.execute([PauseReading(connection.id)])
+    world.run(3.5)
+    assert not world.delays.count
+    life.execute([ResumeReading(connection.id)])
+    life.receive(connection, Frame(DATA, 3, Publication("P", 3, Event({"a": 4}))))
+    world.run(5.0)
+    assert world.delays.count == 3

@@ -265,6 +265,8 @@ class Node:
         peer = self.peers.on.get(connection)
         if not isinstance(peer, Session) or self.work.journal is not None:
             return False
+        if peer.congested or peer in self.patience.waited:
+            return False
         data = peer.channel.data
         if ack.control > peer.channel.control.acked or ack.data > data.sent:
             return False
@@ -311,7 +313,7 @@ class Node:
         elif kind == FLOW:
             self.flow.timer(name)
         elif kind == PATIENCE:
-            self.patience.timer(name, self.sessions)
+            self.patience.timer(name)
         else:
             return False
         return True

@@ -38,8 +38,8 @@ class Patience:
         self._bound = bound
         self._half, self._quarter = max(1, bound // 2), bound // 4
         self._half_bytes, self._quarter_bytes = bytes_bound // 2, bytes_bound // 4
-        self._since: dict[Session, float] = {}  # those that are waited for
-        self._lost: dict[Session, None] = {}  # ... and no more, until a quarter is left
+        # Since when they have been waited for; None: no more, until a quarter is left.
+        self.waited: dict[Session, float | None] = {}
 
     def is_due(self, session: Session, count: int = 0) -> bool:
         """Whether, with so many more, it has enough for others to wait for it."""
@@ -47,16 +47,16 @@ class Patience:
         waiting = lane.sent + count - lane.acked
         if waiting < self._half and session.held_bytes < self._half_bytes:
             return False
-        if session in self._lost or session.connection is None or waiting - count >= self._bound:
+        if session.connection is None or waiting - count >= self._bound:
             return False
-        if session in self._since or not session.congested:
-            return True
-        return self._work.now - session.read_at < READS_S
+        if session in self.waited:
+            return self.waited[session] is not None
+        return not session.congested or self._work.now - session.read_at < READS_S
 
     def wait(self, source: Hop, session: Session) -> None:
         """Read no further from there, for now."""
-        if session not in self._since:
-            self._since[session] = now = self._work.now
+        if session not in self.waited:
+            self.waited[session] = now = self._work.now
             if not session.congested:
                 session.read_at = now
             self._set_timer(session)
@@ -64,13 +64,16 @@ class Patience:
 
     def heard(self, session: Session) -> None:
         """It has acknowledged something."""
-        session.read_at = self._work.now
-        if session not in self._since and session not in self._lost:
-            return
+        if session.congested or session in self.waited:
+            session.read_at = self._work.now
         lane = session.channel.data
-        if lane.sent - lane.acked <= self._quarter and session.held_bytes <= self._quarter_bytes:
-            self._lost.pop(session, None)
+        if (
+            session in self.waited
+            and lane.sent - lane.acked <= self._quarter
+            and session.held_bytes <= self._quarter_bytes
+        ):
             self._end(session)
+            del self.waited[session]
 
     def congested(self, session: Session) -> None:
         """Until now it could be written to."""
@@ -78,22 +81,24 @@ class Patience:
 
     def gone(self, session: Session) -> None:
         """Nobody waits for one that is away; when it is back, it has not been waited for."""
-        self._lost.pop(session, None)
-        self._end(session)
+        if session in self.waited:
+            self._end(session)
+            del self.waited[session]
 
-    def timer(self, name: str, sessions: dict[str, Session]) -> None:
-        session = sessions.get(name)
-        if session is None or session not in self._since:
+    def timer(self, name: str) -> None:
+        session = next((waited for waited in self.waited if waited.name == name), None)
+        since = None if session is None else self.waited[session]
+        if session is None or since is None:
             return
         now = self._work.now
-        if now - session.read_at < READS_S and now - self._since[session] < WAIT_S:
+        if now - session.read_at < READS_S and now - since < WAIT_S:
             self._set_timer(session)
         else:
-            self._lost[session] = None
             self._end(session)
 
     def _end(self, session: Session) -> None:
-        if self._since.pop(session, None) is not None:
+        if self.waited[session] is not None:
+            self.waited[session] = None
             self._work.command(CancelTimer(f"{TIMER}:{session.name}"))
             self._pausing.unblock(session)
 

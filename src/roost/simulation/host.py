@@ -278,7 +278,7 @@ class Life:
             now = self.clock.now
             if self._busy:
                 self.data.append((now, connection.id, parcel))
-            elif self._paused:
+            elif self._paused or self.data:  # of one that was paused a moment ago
                 self.data.append((now, connection.id, parcel))
                 self._serve_next()
             else:
