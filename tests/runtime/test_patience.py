@@ -46,7 +46,7 @@ def test_a_subscriber_slower_than_its_publisher_gets_everything(
             async for event in subscription:
                 numbers.append(int(event["number"]))
                 if len(numbers) % 1_000 == 0:
-                    await asyncio.sleep(0.005)  # it has other things to do
+                    await asyncio.sleep(0.002)  # it has other things to do
                 if len(numbers) == EVENTS:
                     break
             _, said = await publisher.communicate()

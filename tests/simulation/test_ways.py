@@ -34,7 +34,7 @@ def keeps_quiet(self: Clustered, link: Link, what: Upward | Complete, cause: str
     ("function", "bug", "seed"),
     [
         ("_ask", relies_on_what_it_was_not_told, 0),
-        ("_asked", answers_for_what_it_does_not_know, 2),
+        ("_asked", answers_for_what_it_does_not_know, 10),
         ("_note_to", keeps_quiet, 124),
     ],
 )
