@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from roost.traces.segments import SegmentWriter
 from roost.traces.visits import RawVisit, Read, Stretch, VisitLog, delivery_table
 from roost.wire import publication_bytes
 
+T = TypeVar("T")
 LINKS = [Link(name, True, False, False, None) for name in ("B1", "B2")]
 SESSIONS = [Session(f"s{n}", client, None) for n, client in enumerate(("c1", "c2", "c2"))]
 HOPS: list[Hop] = [*LINKS, *SESSIONS, Inside("grape")]
@@ -141,25 +143,32 @@ def test_a_file_of_visits_is_read_as_a_trace(tmp_path: Path) -> None:
     assert footer.row_group(0).column(0).statistics.min == 11.0  # by which segments are joined
 
 
-LISTS: st.SearchStrategy[list[list[str]]] = st.one_of(
-    st.just([["a"]] * 3),
-    st.just([[]] * 3),
-    st.lists(st.lists(st.sampled_from("abc"), min_size=2, max_size=2), min_size=1, max_size=4),
-    st.lists(st.lists(st.sampled_from("abc"), max_size=3), min_size=1, max_size=4),
-)
+@st.composite
+def some_routes(draw: st.DrawFn) -> list[Route]:
+    """Lists that are all as long as each other, at each level, or not."""
+    name = st.sampled_from("abc")
 
+    def lists(of: st.SearchStrategy[T]) -> st.SearchStrategy[list[T]]:
+        length = draw(st.integers(0, 3))
+        return st.lists(of, min_size=length, max_size=length + draw(st.integers(0, 1)))
 
-@given(LISTS, st.data())
-def test_lists_are_taken_as_arrow_takes_them(lists: list[list[str]], data: st.DataObject) -> None:
-    clients = [tuple((text, (text, text)) for text in texts) for texts in lists]
-    routes = [
-        Route("p", True, 0, tuple(texts), reached)
-        for texts, reached in zip(lists, clients, strict=True)
+    neighbours = lists(name)
+    clients = lists(st.tuples(name, lists(name).map(tuple)))
+    return [
+        Route("p", True, 0, tuple(draw(neighbours)), tuple(draw(clients)))
+        for _ in range(draw(st.integers(1, 4)))
     ]
+
+
+@given(some_routes(), st.data())
+def test_lists_are_taken_as_arrow_takes_them(routes: list[Route], data: st.DataObject) -> None:
     columns = columns_of(routes)
-    rows = np.array(data.draw(st.lists(st.integers(0, len(lists) - 1), max_size=6)), np.int32)
+    places = st.lists(st.integers(0, len(routes) - 1), max_size=6)
+    rows = np.array(data.draw(places), np.int32)
     for values in (columns.neighbours, columns.clients):
-        assert taken(values, rows).to_pylist() == values.take(pa.array(rows)).to_pylist()
+        found = taken(values, rows)
+        found.validate(full=True)
+        assert found.to_pylist() == values.take(pa.array(rows)).to_pylist()
 
 
 def test_a_log_forgets_routes_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:

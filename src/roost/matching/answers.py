@@ -1,7 +1,7 @@
 """Room for the answers of batches, which is kept.
 
 A batch may match millions of subscriptions. Fresh memory for each batch's answer would cost more than the
-search: the system clears every page of it, and takes it back. So the room of the last answer is used
+search: the system clears every page of it, and takes it back. So the room of an earlier answer is used
 again, if nobody holds that answer any more.
 """
 
@@ -15,24 +15,35 @@ from roost.matching.contract import Ids
 
 # Larger room is not kept: 128 MB.
 _KEPT_MAX = 1 << 24
-# Who knows of room that is free: its owner, a variable here, and the question itself.
+# Who knows of room that is free: where it is kept, a variable here, and the question itself.
 _OWN_REFERENCES = 3
 
 
 class Room:
-    """An array of ids for one answer at a time, as long as it is not held by anybody else."""
+    """Two arrays of ids, each for one answer at a time, as long as it is not held by anybody else.
+
+    Two, because of a loop over batches: `offsets, ids = index.match_batch(batch)` holds the last answer
+    until it has the next one.
+    """
 
     def __init__(self) -> None:
-        self._kept: Ids = np.empty(0, np.int64)
+        self._kept: list[Ids] = []
 
     def of(self, size: int) -> Ids:
         """At least `size` ids of room that no answer holds."""
-        kept = self._kept
-        if len(kept) >= size and sys.getrefcount(kept) <= _OWN_REFERENCES:
-            return kept
+        too_small = -1
+        for place in range(len(self._kept)):
+            kept = self._kept[place]
+            if sys.getrefcount(kept) <= _OWN_REFERENCES:
+                if len(kept) >= size:
+                    return kept
+                too_small = place
         room = np.empty(size, np.int64)
         if size <= _KEPT_MAX:
-            self._kept = room
+            if too_small >= 0:
+                del self._kept[too_small]
+            # Where both are held, the older one is no longer ours.
+            self._kept = [*self._kept[-1:], room]
         return room
 
 

@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -292,18 +293,21 @@ def _bracket(values: pa.Array, lower: NDArray[np.float64], upper: NDArray[np.flo
 def _codes_of(values: pa.Array, attribute: Attribute, codes: _Codes) -> NDArray[np.int64]:
     """A code for each value, found once a distinct value."""
     distinct = values if isinstance(values, pa.DictionaryArray) else values.dictionary_encode()
-    if distinct.dictionary.type.id in _STRINGS:
+    # Where all together are no longer than one may be, none has to be looked at.
+    if distinct.dictionary.type.id in _STRINGS and distinct.dictionary.nbytes > STRING_LENGTH_MAX:
         longest = pc.max(pc.utf8_length(distinct.dictionary.cast(pa.large_string()))).as_py()
         if longest is not None and longest > STRING_LENGTH_MAX:
             raise UserError(too_long(attribute.name))
     words: list[Any] = distinct.dictionary.to_pylist()
+    # Behind the words: what a null is.
+    by_word = np.full(len(words) + 1, NO_TOKENS)
     if attribute.words_only:
-        found = [attribute.equal.get(word, NO_TOKENS) for word in words]
+        found: Iterable[int] = map(attribute.equal.get, words, repeat(NO_TOKENS))
     else:
-        found = [NO_TOKENS if w is None else codes.of(attribute.tokens_of(w)) for w in words]
+        found = (NO_TOKENS if w is None else codes.of(attribute.tokens_of(w)) for w in words)
+    by_word[:-1] = np.fromiter(found, np.int64, len(words))
     indices = distinct.indices
     if indices.null_count:
         indices = indices.fill_null(len(words))
-    by_word: NDArray[np.int64] = np.array([*found, NO_TOKENS])
-    codes_of_values: NDArray[np.int64] = by_word[indices.to_numpy(zero_copy_only=False)]
+    codes_of_values: NDArray[np.int64] = by_word.take(indices.to_numpy(zero_copy_only=False))
     return codes_of_values

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pyarrow as pa
 
-# Row groups, mostly: of the usual 50,000 rows.
+# Row groups, mostly.
 WAITING_MAX = 8
 
 

@@ -290,3 +290,29 @@ def move(_context: Any, target: Any, at: Any, source: Any, start: Any, count: An
 
     number = types.int64
     return types.void(target, number, source, number, number), generate
+
+
+@intrinsic
+def move_whole(_context: Any, target: Any, at: Any, source: Any, start: Any, count: Any) -> Any:
+    """`move`, eight words at a time, without a look at how many there are.
+
+    Up to seven words behind the last are read and written over.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        to = context.make_array(signature.args[0])(context, builder, args[0]).data
+        of = context.make_array(signature.args[2])(context, builder, args[2]).data
+        vector = ir.VectorType(ir.IntType(64), _LANES).as_pointer()
+        to = builder.gep(to, [args[1]], inbounds=True)
+        of = builder.gep(of, [args[3]], inbounds=True)
+        step = ir.Constant(args[4].type, _LANES)
+        with cgutils.for_range_slice(builder, args[4].type(0), args[4], step, inc=True) as (i, _):
+            words = builder.load(
+                builder.bitcast(builder.gep(of, [i], inbounds=True), vector), align=8
+            )
+            place = builder.gep(to, [i], inbounds=True)
+            builder.store(words, builder.bitcast(place, vector), align=8)
+        return context.get_dummy_value()
+
+    number = types.int64
+    return types.void(target, number, source, number, number), generate
