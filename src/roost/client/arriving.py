@@ -3,8 +3,9 @@
 Most of what a client reads is deliveries for one subscription each, in order, about which the machine has
 nothing to decide but that they are new (`Client.take`). Those are read here without the objects that the
 machine and the wire have for them: a head, and behind it the publication, which becomes one object that
-the application's event looks into. Anything else is left to the decoder and the machine, frame by frame
-and in order; both ways end in the same state.
+the application's event looks into. Where a subscription is read in columns they are not even that
+(`bundling`). Anything else is left to the decoder and the machine, frame by frame and in order; all ways end
+in the same state.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from roost.wire.codec import PREFIX_SIZE
 from roost.wire.kinds import FRAME_ITEMS, MESSAGE_TAGS
 
 if TYPE_CHECKING:
+    from roost.client.bundling import Bundling
     from roost.client.inbox import Inbox
     from roost.client.line import Lookup
 
@@ -34,6 +36,8 @@ _UINT32, _ONE = 0xCE, 0x91
 _FIXSTR, _FIXSTR_MAX = 0xA0, 31
 # Ids of subscriptions that are remembered by their bytes.
 _IDS_MAX: Final = 1_024
+# In fewer bytes there are too few events for a bundle.
+_BUNDLE_BYTES: Final = 1_024
 
 
 class Arrived(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -59,7 +63,7 @@ class Arrived(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fie
         return f"{self.publisher}:{self.sequence}"
 
 
-_decode = msgpack.Decoder(Arrived).decode
+arrived_of = msgpack.Decoder(Arrived).decode
 _UNREADABLE: Final = (ValueError, RecursionError)
 
 Handed = Callable[[Any, tuple[str, ...], int], None]
@@ -68,18 +72,28 @@ Handed = Callable[[Any, tuple[str, ...], int], None]
 class Taking:
     """Takes deliveries for the machine of a line."""
 
-    __slots__ = ("_handed", "_ids", "_inbox", "_machine")
+    __slots__ = ("_bundling", "_handed", "_ids", "_inbox", "_machine", "_noted")
 
     def __init__(
         self,
         machine: Lookup,
         handed: Handed,
         inbox: Callable[[tuple[str, ...] | None], Inbox[Any] | None],
+        noted: Callable[[int], None],
     ) -> None:
         self._machine = machine
         self._handed = handed
         self._inbox = inbox  # of the subscription of these names, if there is just one
+        self._noted = noted  # an acknowledgement may be due of what was taken from a connection
         self._ids: dict[bytes, str] = {}
+        self._bundling: Bundling | None = None
+
+    def bundle(self) -> None:
+        """From now on take deliveries that come together as bundles; Numba is needed for that."""
+        if self._bundling is None:
+            from roost.client.bundling import Bundling  # noqa: PLC0415 (NumPy and Numba)
+
+            self._bundling = Bundling(self._machine, self._inbox, self._noted)
 
     def take(self, connection: int, data: bytes, at: int, held: dict[Any, None]) -> int:
         """Take whole frames of deliveries, until something else stands there or anything is `held` up.
@@ -90,6 +104,11 @@ class Taking:
         home = machine.home
         if connection != home.connection or machine.is_leaving:
             return at
+        bundling = self._bundling
+        if bundling is not None:
+            before = -1
+            while before < at <= len(data) - _BUNDLE_BYTES and not held:
+                before, at = at, bundling.take(connection, data, at, self._id_at)
         lane, seen, ids = home.channel.data, machine.seen, self._ids
         end = len(data)
         known, names, inbox, room = b"", None, None, 0
@@ -117,7 +136,7 @@ class Taking:
                         inbox.wake()
                     known, inbox = raw, self._inbox(names)
                     room = 0 if inbox is None else inbox.room_at_once
-                publication = _decode(data[start + size : stop])
+                publication = arrived_of(data[start + size : stop])
             except _UNREADABLE:
                 break  # the decoder says what is wrong with it
             publisher, sequence = publication.publisher, publication.sequence
@@ -136,6 +155,19 @@ class Taking:
         if inbox is not None:
             inbox.wake()
         return at
+
+    def _id_at(self, data: bytes, at: int) -> str | None:
+        """The id in the head of a frame, if it is just one and short."""
+        *_, one, mark = _read_head(data, at)
+        size = mark - _FIXSTR
+        if one != _ONE or not 0 <= size <= _FIXSTR_MAX:
+            return None
+        start = at + _HEAD_SIZE
+        raw = data[start : start + size]
+        try:
+            return self._ids.get(raw) or self._id(raw)
+        except UnicodeDecodeError:
+            return None
 
     def _id(self, raw: bytes) -> str:
         if len(self._ids) >= _IDS_MAX:

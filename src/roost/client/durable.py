@@ -239,6 +239,9 @@ class DurableSubscription(Subscription):
             self._unacknowledged.append(event)
         return event
 
+    def _bundles(self) -> None:
+        """Each event is acknowledged by itself."""
+
     async def ack(self, event: ReceivedEvent) -> None:
         """The same as `event.ack()`."""
         check_kind("event", event, (ReceivedEvent,), "an event of the subscription")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from roost.client.arguments import check_flag, check_seconds, check_whole
-from roost.client.columns import as_columns
+from roost.client.columns import as_columns, reader_of_columns
 from roost.client.errors import Closed, EventsDropped, NotInTime
 from roost.client.event import ReceivedEvent
 from roost.client.inbox import Missing
@@ -71,7 +71,7 @@ class Subscription:
         """The next event. The loop ends when the client or the subscription is closed."""
         inbox = self._inbox
         items = inbox.items
-        if items and not inbox.is_full and type(items[0]) is not Missing:
+        if items and not inbox.odd and not inbox.is_full:
             event: Any = items.popleft()  # mostly it is just that
             return ReceivedEvent(event)
         while True:
@@ -111,7 +111,7 @@ class Subscription:
             count = min(most - len(events), len(items))
             events += [event(items.popleft()) for _ in range(count)]
         # What is missing is a warning to be given, for the next time.
-        while inbox.items and len(events) < most and type(inbox.items[0]) is not Missing:
+        while inbox.items and len(events) < most and not inbox.lacks_next:
             events.append(self._event(inbox.pop()))
         return events
 
@@ -133,8 +133,28 @@ class Subscription:
         return self._columns(most) if arrow else self._batches(most)
 
     async def _columns(self, most: int) -> AsyncIterator[RecordBatch]:
-        async for events in self._batches(most):
-            yield as_columns([event.attributes for event in events])
+        read = self._bundles()
+        if read is None:
+            async for events in self._batches(most):
+                yield as_columns([event.attributes for event in events])
+            return
+        inbox = self._inbox
+        while True:
+            try:
+                await inbox.some()
+            except EOFError:
+                return
+            if inbox.lacks_next:
+                self._warn(inbox.pop())  # type: ignore[arg-type]
+            else:
+                yield read(inbox.take(most))
+
+    def _bundles(self) -> Callable[[Sequence[Any]], RecordBatch] | None:
+        """Have events that come together stay together; what makes columns of them, where that works."""
+        read = reader_of_columns()
+        if read is not None:
+            self._client._live().intake.bundle()
+        return read
 
     async def _batches(self, most: int) -> AsyncIterator[Sequence[ReceivedEvent]]:
         while events := await self.batch(most):
