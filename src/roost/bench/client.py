@@ -226,7 +226,14 @@ def table(result: Result) -> Table:
     return Table(
         key="client",
         title="The client library: a publisher, a broker and a subscriber, end to end",
-        columns=["", "events/s", "publisher us an event", "broker", "subscriber", "to single calls"],
+        columns=[
+            "",
+            "events/s",
+            "publisher us an event",
+            "broker",
+            "subscriber",
+            "to single calls",
+        ],
         rows=rows,
         notes=[
             f"Medians of {config['runs']} runs of {config['events']:,} events each, of four attributes."

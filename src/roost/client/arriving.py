@@ -10,6 +10,7 @@ in the same state.
 
 from __future__ import annotations
 
+import importlib.util
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -88,12 +89,15 @@ class Taking:
         self._ids: dict[bytes, str] = {}
         self._bundling: Bundling | None = None
 
-    def bundle(self) -> None:
-        """From now on take deliveries that come together as bundles; Numba is needed for that."""
+    def bundles(self) -> bool:
+        """From now on take deliveries that come together as bundles, and say whether that works here."""
         if self._bundling is None:
+            if importlib.util.find_spec("numba") is None:
+                return False
             from roost.client.bundling import Bundling  # noqa: PLC0415 (NumPy and Numba)
 
             self._bundling = Bundling(self._machine, self._inbox, self._noted)
+        return True
 
     def take(self, connection: int, data: bytes, at: int, held: dict[Any, None]) -> int:
         """Take whole frames of deliveries, until something else stands there or anything is `held` up.

@@ -37,7 +37,9 @@ class Bundling:
     ) -> None:
         self._machine = machine
         self._inbox = inbox
-        self._noted = noted  # deliveries were noted on a connection, and an acknowledgement may be due
+        self._noted = (
+            noted  # deliveries were noted on a connection, and an acknowledgement may be due
+        )
         self._notes = np.zeros(kernel.EVENTS + kernel.EVENT * EVENTS_MAX, np.int64)
         self._repeats = b""  # a read in which something came that was not new
         # Compiled, or read from disk, before anything waits for it.
@@ -61,9 +63,7 @@ class Bundling:
             return at
         lane, seen = home.channel.data, machine.seen
         number = lane.received + 1
-        count = int(
-            kernel.note_frames(data, np.int64(at), np.int64(number), np.int64(room), notes)
-        )
+        count = int(kernel.note_frames(data, np.int64(at), np.int64(number), np.int64(room), notes))
         if count < FEW:
             return at
         end = kernel.ROWS + kernel.PUBLISHER * int(notes[kernel.PUBLISHERS])

@@ -73,10 +73,8 @@ def encoder_of(events: Columns, size_max: int) -> Encoder | None:
         return None
 
 
-def reader_of_columns() -> Callable[[Sequence[Any]], pa.RecordBatch] | None:
-    """What makes columns of events and bundles of them; None if it takes all of them as objects."""
-    if importlib.util.find_spec("numba") is None:
-        return None
+def reader_of_columns() -> Callable[[Sequence[Any]], pa.RecordBatch]:
+    """What makes columns of events and of bundles of them."""
     from roost.client.columns_decoding import ColumnReader  # noqa: PLC0415 (NumPy and Numba)
 
     return ColumnReader().read

@@ -203,7 +203,11 @@ class Inbox(Generic[T]):
 
     def take(self, most: int) -> list[T | Bundle]:
         """As many events as are there, at most so many and up to what is missing; bundles as they are."""
-        items, taken = self.items, []
+        items: Any = self.items
+        taken: list[T | Bundle] = []
+        if not self.odd:
+            taken = [items.popleft() for _ in range(min(most, len(items)))]
+            most -= len(taken)
         while items and most and not self.lacks_next:
             item: Any = items[0]
             if type(item) is not Bundle:

@@ -55,9 +55,9 @@ class Intake:
         """Take the deliveries that stand there in the bytes of a read, as far as it goes; how far."""
         return self._taking.take(connection.id, data, at, self.full)
 
-    def bundle(self) -> None:
-        """Somebody reads columns: deliveries that come together are best taken together."""
-        self._taking.bundle()
+    def bundles(self) -> bool:
+        """Somebody reads many at a time: have them taken together that come together, if that works."""
+        return self._taking.bundles()
 
     def _noted(self, connection: int) -> None:
         self._line.handle(Received(connection, ()))
