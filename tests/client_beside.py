@@ -1,8 +1,8 @@
-"""`python -m tests.client_beside COMMIT`: the client library in single calls, beside that of an earlier commit.
+"""`python -m tests.client_beside COMMIT`: the client library in single calls, beside that of a commit.
 
-Publisher and subscriber of `roost bench client` with the library of then and with that of now, in turn, at one
-broker of now. What counts is processor time: a shared machine is faster in one minute than in the next, so a
-round has one run of each, and the median is that of the ratios within a round.
+Publisher and subscriber of `roost bench client` with the library of then and with that of now, in turn, at
+one broker of now. What counts is processor time: a shared machine is faster in one minute than in the next,
+so a round has one run of each, and the median is that of the ratios within a round.
 """
 
 from __future__ import annotations

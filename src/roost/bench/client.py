@@ -185,7 +185,7 @@ def figures_of(scenario: str, ran: Sequence[Ran]) -> dict[str, float]:
     """The medians of the runs of a scenario, and what went wrong in all of them."""
 
     def median_us(what: str) -> float:
-        return statistics.median(getattr(each, what) / each.events * 1e6 for each in ran)
+        return float(statistics.median(getattr(each, what) / each.events * 1e6 for each in ran))
 
     return {
         f"{scenario}_events_per_s": statistics.median(

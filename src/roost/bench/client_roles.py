@@ -90,7 +90,7 @@ class Tally:
 async def _volumes(subscription: roost.Subscription, scenario: str) -> AsyncIterator[list[Any]]:
     if scenario == "arrow":
         async for batch in subscription.batches(arrow=True):
-            yield batch.column("volume").to_numpy()  # type: ignore[misc]
+            yield batch.column("volume").to_numpy()
     else:
         async for events in subscription.batches():
             yield [each["volume"] for each in events]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from roost.client import bundling_kernel as kernel
 from roost.client.bundle import Bundle
+from roost.client.kernels import reading as kernel
 
 if TYPE_CHECKING:
     from roost.client.inbox import Inbox
@@ -43,7 +43,7 @@ class Bundling:
         self._notes = np.zeros(kernel.EVENTS + kernel.EVENT * EVENTS_MAX, np.int64)
         self._repeats = b""  # a read in which something came that was not new
         # Compiled, or read from disk, before anything waits for it.
-        kernel.note_frames(bytes(32), np.int64(0), np.int64(0), np.int64(0), self._notes)
+        kernel.note_frames(bytes(32), 0, 0, 0, self._notes)
 
     def take(
         self, connection: int, data: bytes, at: int, id_at: Callable[[bytes, int], str | None]
@@ -63,7 +63,7 @@ class Bundling:
             return at
         lane, seen = home.channel.data, machine.seen
         number = lane.received + 1
-        count = int(kernel.note_frames(data, np.int64(at), np.int64(number), np.int64(room), notes))
+        count = kernel.note_frames(data, at, number, room, notes)
         if count < FEW:
             return at
         end = kernel.ROWS + kernel.PUBLISHER * int(notes[kernel.PUBLISHERS])

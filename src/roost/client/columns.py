@@ -4,7 +4,7 @@ A row is an event, a column an attribute; a null is an attribute that the event 
 here is loaded unless an application hands in something of Arrow's, or asks for it: the plain client has
 neither Arrow nor NumPy.
 
-Frames are written straight from the columns (`columns_kernel`), and columns read straight from frames
+Frames are written straight from the columns (`kernels.writing`), and columns read straight from frames
 (`bundling`, `columns_decoding`), without an object an event, where Numba is there too, which comes with
 `roost[broker]`. Elsewhere, and where anything is unusual, the rows are dictionaries, as if they had been
 handed in, or had come, as such.

@@ -1,4 +1,4 @@
-"""Events that have come, to columns of Arrow, without an object an event (`columns_decoding_kernel`).
+"""Events that have come, to columns of Arrow, without an object an event (`kernels.columns`).
 
 The columns are those that `columns.as_columns` makes of the events' attributes, which is what happens where
 anything is unusual: an attribute with values of several kinds, or very many of them.
@@ -14,9 +14,9 @@ import pyarrow as pa
 from msgspec import msgpack
 from numpy.typing import NDArray
 
-from roost.client import columns_decoding_kernel as kernel
 from roost.client.bundle import Bundle
 from roost.client.columns import as_columns
+from roost.client.kernels import columns as kernel
 
 # There is room for so many columns at first, and at most.
 COLUMNS, COLUMNS_MAX = 8, 256
@@ -65,7 +65,7 @@ class ColumnReader:
         columns = np.empty(kernel.COLUMN * self._columns_max, np.int64)
         kinds = np.zeros(rows * self._columns_max, np.uint8)
         values = np.zeros(rows * self._columns_max, np.int64)
-        count = int(kernel.read_columns(data, maps, columns, kinds, values))
+        count = kernel.read_columns(data, maps, columns, kinds, values)
         if count == kernel.TOO_MANY and self._columns_max < COLUMNS_MAX:
             self._columns_max *= 4
             return self._columns(data, maps)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from roost.broker.messages import DATA, Delivery
+from roost.client.kernels import inlined, lean
 from roost.matching.kernels.heap import Cells
-from roost.matching.kernels.jit import inlined, lean, peek, poke
+from roost.matching.kernels.jit import peek, poke
 from roost.matching.kernels.octets import (
     Octets,
     be16,

@@ -1,15 +1,17 @@
 """Attributes of many events, from MessagePack to columns: the kernel behind `columns_decoding`.
 
-What stands there is known to be maps of attributes (`bundling_kernel`), whose strings are UTF-8.
+What stands there is known to be maps of attributes (`reading`), whose strings are UTF-8.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from roost.client.bundling_kernel import map_head, whole_at
+from roost.client.kernels import lean
+from roost.client.kernels.reading import map_head, whole_at
 from roost.matching.kernels.heap import Cells
-from roost.matching.kernels.jit import lean, move, peek, poke
+from roost.matching.kernels.jit import move, peek, poke
 from roost.matching.kernels.octets import Octets, be64, octets_of, same_octets
 from roost.matching.kernels.reading import string_head
 
@@ -93,7 +95,9 @@ def read_columns(data: bytes, maps: Cells, columns: Cells, kinds: Octets, values
 
 
 @lean
-def gather(data: bytes, kinds: Octets, values: Cells, offsets: Octets, out: Octets) -> None:
+def gather(
+    data: bytes, kinds: Octets, values: Cells, offsets: NDArray[np.int32], out: Octets
+) -> None:
     """The strings of a column one behind the other, and where each ends: 32 bits each, the first being 0."""
     b = octets_of(data)
     at = np.int64(0)
