@@ -44,7 +44,7 @@ def spelled(attributes: Attributes, how: str) -> bytes:
             written = b"\xd3" + struct.pack(">q", value)
         items.append(msgpack.encode(name) + written)
     extra = {
-        "twice": items[:1],
+        "twice": [msgpack.encode(name) + msgpack.encode(7) for name in list(attributes)[:1]],
         "beyond": [msgpack.encode("n") + msgpack.encode(2**64 - 1)],
         "no value": [msgpack.encode("n") + b"\xc0"],
         "no text": [msgpack.encode("n") + b"\xa2\xc3\x28"],
