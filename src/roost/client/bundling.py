@@ -54,7 +54,7 @@ class Bundling:
         """
         machine, notes = self._machine, self._notes
         home = machine.home
-        if home.state != "attached" or home.deliveries != "handed" or data is self._repeats:
+        if data is self._repeats:
             return at
         id_ = id_at(data, at)
         inbox = None if id_ is None else self._inbox(home.names.get(id_))

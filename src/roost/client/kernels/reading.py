@@ -2,7 +2,8 @@
 
 A frame is taken if `arriving` would take it, and its publication is one that the decoder there is known to
 read: each string is UTF-8, each value of a kind that an attribute may have. Anything else, also what is
-right and rare (whole numbers beyond 64 bits with a sign, many headers), ends the bundle in front of itself.
+right and rare (many headers, texts of more bytes than characters are allowed), ends the bundle in front of
+itself.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import numpy as np
 
 from roost.broker.messages import DATA, Delivery
 from roost.client.kernels import inlined, lean
+from roost.language.event import ATTRIBUTES_MAX
+from roost.language.values import STRING_LENGTH_MAX
 from roost.matching.kernels.heap import Cells
 from roost.matching.kernels.jit import peek, poke
 from roost.matching.kernels.octets import (
@@ -50,7 +53,8 @@ _FIXSTR = 0xA0
 def _text_behind(b: Octets, at: int, stop: int) -> int:
     """Where the string ends that begins there; -1 if it is none."""
     start, size = string_head(b, at, stop)
-    return start + size if size >= 0 and is_text(b, start, size) else np.int64(-1)
+    good = 0 <= size <= STRING_LENGTH_MAX and is_text(b, start, size)
+    return start + size if good else np.int64(-1)
 
 
 @lean
@@ -117,6 +121,8 @@ def _value_behind(b: Octets, at: int, stop: int) -> int:
 def _map_behind(b: Octets, at: int, stop: int) -> int:
     """Where the attributes end that begin there; -1 if they are none."""
     p, count = map_head(b, at, stop)
+    if count > ATTRIBUTES_MAX:
+        return np.int64(-1)
     for _ in range(count):
         p = _text_behind(b, p, stop)
         if p < 0:
@@ -152,7 +158,7 @@ def _is_rest(b: Octets, p: int, stop: int) -> bool:
         p = _text_behind(b, p, stop)
         if p < 0:
             return False
-    return p + 10 == stop and peek(b, p) == 0xCB and peek(b, p + 9) < 0x80
+    return p + 10 == stop and peek(b, p) == 0xCB and peek(b, p + 9) <= DATA
 
 
 @lean
