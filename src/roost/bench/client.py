@@ -54,7 +54,7 @@ class Ran(Struct, frozen=True):
     broker_cpu_s: float
     subscriber_cpu_s: float
     received: int
-    disordered: int
+    reordered: int
 
 
 class Role:
@@ -124,7 +124,7 @@ def run_once(broker: ChildBroker, scenario: str, rounds: int, source: Path) -> R
         broker_cpu_s=broker_cpu_s,
         subscriber_cpu_s=received["cpu_s"],
         received=received["received"],
-        disordered=received["disordered"],
+        reordered=received["reordered"],
     )
 
 
@@ -170,7 +170,7 @@ def run(events: int = CLIENT_EVENTS, runs: int = CLIENT_RUNS, say: Say = silent)
             **figures,
             **{
                 what: sum(figures[f"{scenario}_{what}"] for scenario in found)
-                for what in ("lost", "doubled", "disordered")
+                for what in ("lost", "doubled", "reordered")
             },
         },
         "ratios": {
@@ -196,13 +196,13 @@ def figures_of(scenario: str, ran: Sequence[Ran]) -> dict[str, float]:
         f"{scenario}_subscriber_us": median_us("subscriber_cpu_s"),
         f"{scenario}_lost": sum(max(0, each.events - each.received) for each in ran),
         f"{scenario}_doubled": sum(max(0, each.received - each.events) for each in ran),
-        f"{scenario}_disordered": sum(each.disordered for each in ran),
+        f"{scenario}_reordered": sum(each.reordered for each in ran),
     }
 
 
 def is_clean(result: Result) -> bool:
     """Whether everything arrived once and in order."""
-    return not any(result["results"][what] for what in ("lost", "doubled", "disordered"))
+    return not any(result["results"][what] for what in ("lost", "doubled", "reordered"))
 
 
 def table(result: Result) -> Table:
@@ -222,7 +222,7 @@ def table(result: Result) -> Table:
                 "" if ratio is None else f"{ratio:.1f}",
             ]
         )
-    wrong = ", ".join(f"{found[what]:,.0f} {what}" for what in ("lost", "doubled", "disordered"))
+    wrong = ", ".join(f"{found[what]:,.0f} {what}" for what in ("lost", "doubled", "reordered"))
     return Table(
         key="client",
         title="The client library: a publisher, a broker and a subscriber, end to end",

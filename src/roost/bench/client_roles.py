@@ -78,12 +78,12 @@ class Tally:
 
     def __init__(self) -> None:
         self.received = 0
-        self.disordered = 0
+        self.reordered = 0
 
     def came(self, volumes: list[Any]) -> None:
         first = self.received % ROUND
         if volumes != [n % ROUND for n in range(first, first + len(volumes))]:
-            self.disordered += 1
+            self.reordered += 1
         self.received += len(volumes)
 
 
@@ -121,7 +121,7 @@ async def subscribe(url: str, scenario: str, rounds: int) -> None:
                 tally.came(volumes)
             else:
                 first = tally.received % ROUND
-                tally.disordered += bool(
+                tally.reordered += bool(
                     (volumes != numbers[first : first + len(volumes)]).any()  # type: ignore[attr-defined]
                 )
                 tally.received += len(volumes)
@@ -132,7 +132,7 @@ async def subscribe(url: str, scenario: str, rounds: int) -> None:
         received = 0
         async for each in subscription:
             if each["volume"] != received % ROUND:
-                tally.disordered += 1
+                tally.reordered += 1
             received += 1
             if not received % ROUND:
                 tally.received = received
@@ -160,7 +160,7 @@ async def subscribe(url: str, scenario: str, rounds: int) -> None:
             "ended": last[0],
             "cpu_s": last[1] - began[0] if last[0] and began else 0.0,
             "received": tally.received - ROUND,
-            "disordered": tally.disordered,
+            "reordered": tally.reordered,
         }
     )
 
