@@ -21,6 +21,8 @@ import roost
 # Events are numbered within a round of so many, by their volume: a batch of columns is one.
 ROUND = 4_096
 SYMBOLS = 100
+# The numbers of as many events, from any of them on, as come in a batch.
+NUMBERS = list(range(ROUND)) * 2
 # Nothing more will come when nothing has for so long; or, behind the last one, for so long.
 QUIET_S = 5.0
 REST_S = 0.2
@@ -82,7 +84,7 @@ class Tally:
 
     def came(self, volumes: list[Any]) -> None:
         first = self.received % ROUND
-        if volumes != [n % ROUND for n in range(first, first + len(volumes))]:
+        if volumes != NUMBERS[first : first + len(volumes)]:
             self.reordered += 1
         self.received += len(volumes)
 
@@ -115,7 +117,7 @@ async def subscribe(url: str, scenario: str, rounds: int) -> None:
         if scenario == "arrow":
             import numpy as np  # noqa: PLC0415 (an older library is measured without)
 
-            numbers = np.arange(ROUND + 1_000) % ROUND
+            numbers = np.array(NUMBERS)
         async for volumes in _volumes(subscription, scenario):
             if numbers is None:
                 tally.came(volumes)
