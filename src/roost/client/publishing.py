@@ -152,7 +152,7 @@ class Publishing:
     async def publish_columns(self, encoder: Encoder, rest: Callable[[int], list[Checked]]) -> None:
         """The same of events in columns; `rest` gives those from a row on one by one, if need be."""
         step = min(TURN_COLUMNS, max(1, self._options.pending_max // 2))
-        shapes = encoder.shapes()
+        shapes = [] if self._derived is None else encoder.shapes()
         running, numbering = self._line.running, self._machine.numbering
         for first in range(0, encoder.rows, step):
             await self._turn_of_many(first)
