@@ -9,7 +9,7 @@ Applications publish and subscribe in one of three ways:
     single  one event a call of `publish`, and `async for`
 
 The subscriber looks at a number in each event: whether it is the next one. Each run has new processes of the
-library (`client_roles`) at one broker, whose bound for what waits for a client is so high that a subscriber
+library (`client_roles`) at one broker, whose bounds for what waits for a client are so high that a subscriber
 which is slower than the publisher is not given up: the rate is that of the slowest of the three.
 """
 
@@ -41,6 +41,7 @@ SCENARIOS: Final = {
     "single": "publish to async for",
 }
 OUTBOX_MAX: Final = 100_000_000
+EVENT_BYTES: Final = 200  # at most
 # A process that has said nothing for so long hangs.
 PATIENCE_S: Final = 120.0
 
@@ -135,7 +136,11 @@ def source_of_this() -> Path:
 
 def serving(folder: Path) -> ChildBroker:
     """A broker for such runs."""
-    return ChildBroker(folder, {"broker": {"name": "B1", "session_outbox_max": OUTBOX_MAX}})
+    bounds = {
+        "session_outbox_max": OUTBOX_MAX,
+        "session_outbox_bytes_max": OUTBOX_MAX * EVENT_BYTES,
+    }
+    return ChildBroker(folder, {"broker": {"name": "B1", **bounds}})
 
 
 def run(events: int = CLIENT_EVENTS, runs: int = CLIENT_RUNS, say: Say = silent) -> Result:
