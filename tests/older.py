@@ -18,8 +18,11 @@ class NoHistory(Exception):  # noqa: N818 (it says what is so)
     """This copy of the repository does not have that commit."""
 
 
-def source_at(commit: str, folder: Path) -> Path:
-    """What is to be in PYTHONPATH for it: the folder `src` of that commit, unpacked here, and its docs."""
+def source_at(commit: str, folder: Path, *, serves: bool = True) -> Path:
+    """What is to be in PYTHONPATH for it: the folder `src` of that commit, unpacked here, and its docs.
+
+    Unless it `serves`, as brokers do, nothing has to be compiled for it.
+    """
     try:
         found = subprocess.run(
             ["git", "archive", commit, "src", "docs", "README.md"],
@@ -34,6 +37,8 @@ def source_at(commit: str, folder: Path) -> Path:
         raise NoHistory(f"{commit} is not in the history of this copy: {said}")
     with tarfile.open(fileobj=io.BytesIO(found.stdout)) as archive:
         archive.extractall(folder, filter="data")
+    if not serves:
+        return folder / "src"
     # The kernels of the index take minutes to compile on a busy machine. As long as they are the same, those
     # that are compiled already will do.
     same = ["git", "diff", "--quiet", commit, "--", str(KERNELS)]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import enum
+import math
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roost.broker.messages import Publication
 from roost.client.advertising import shape_of
-from roost.client.outgoing import KNOWN_MAX, Outgoing, event_of
+from roost.client.outgoing import KNOWN_MAX, Checked, Outgoing, event_of
 from roost.language import Event, LanguageError, Value
 from roost.wire import DEFAULT_LIMITS, publication_bytes
 from tests.language.strategies import names, values
@@ -140,3 +142,46 @@ def test_what_is_too_large_together() -> None:
     for large in (headers, headers, long_names):
         with pytest.raises(LanguageError, match="at most"):
             check(outgoing, {"a": 1}, b"x" * 520_000, headers=large)
+
+
+_CLASSES = st.sampled_from(["STOCK", "", "x" * 300])
+_COLUMNS: dict[str, Any] = {
+    "n": st.sampled_from([0, -1, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1]),
+    "x": st.sampled_from([0.5, -0.0, math.inf, -math.inf, math.nan]),
+    "s": st.sampled_from(["", "ä", "\ud800", "x" * 70_000]),
+    "b": st.booleans(),
+    "class": _CLASSES | st.just(7),
+    "": st.just(1),
+}
+
+
+@given(
+    st.lists(st.sampled_from(sorted(_COLUMNS)), unique=True, max_size=4),
+    st.lists(st.integers(0, 2**32), min_size=1, max_size=8),
+    st.data(),
+)
+@settings(max_examples=200, deadline=None)
+def test_many_that_are_alike_are_checked_as_each_is(
+    names: list[str], choices: list[int], data: st.DataObject
+) -> None:
+    """By column or one by one, known or not: the same of each, or the same complaint."""
+    rows = [{name: data.draw(_COLUMNS[name]) for name in names} for _ in range(3)]
+    events = [rows[choice % 3] for choice in choices]
+    outgoing, each = Outgoing(DEFAULT_LIMITS), Outgoing(DEFAULT_LIMITS)
+    expected: list[Checked] = []
+    complaint = ""
+    for number, event in enumerate(events, 1):
+        try:
+            expected.append(each.check(event, b"", "", None))
+        except LanguageError as error:
+            complaint = f"event {number} of those to be published: {error}"
+            break
+    for row in rows:
+        with suppress(LanguageError):
+            outgoing.check(row, b"", "", None)
+    if complaint:
+        with pytest.raises(LanguageError) as found:
+            outgoing.check_many(events)
+        assert str(found.value) == complaint
+    else:
+        assert outgoing.check_many(events) == expected

@@ -10,6 +10,8 @@ import typer
 
 from roost.bench.sizes import (
     BROKER_RUNS,
+    CLIENT_EVENTS,
+    CLIENT_RUNS,
     EVENTS,
     GATEWAY_EVENTS,
     GATEWAY_SINKS,
@@ -127,6 +129,16 @@ Examples:
   roost bench gateway --sinks 5 --events 100 --json
 """
 
+CLIENT_EXAMPLES = """\b
+A publisher, a broker and a subscriber, processes of their own: how many events a second get from one to the
+other by the client library, and what each costs. The exit code is 1 if any was lost, doubled or reordered.
+
+\b
+Examples:
+  roost bench client
+  roost bench client --events 100000 --runs 1 --json
+"""
+
 STANDBY_EXAMPLES = """\b
 Examples:
   roost bench standby
@@ -192,6 +204,7 @@ def register(app: typer.Typer) -> None:
     bench.command("connections", epilog=CONNECTIONS_EXAMPLES)(run_connections)
     bench.command("moves", epilog=MOVES_EXAMPLES)(run_moves)
     bench.command("gateway", epilog=GATEWAY_EXAMPLES)(run_gateway)
+    bench.command("client", epilog=CLIENT_EXAMPLES)(run_client)
     bench.command("standby", epilog=STANDBY_EXAMPLES)(run_standby)
     bench.command("topologies", epilog=TOPOLOGIES_EXAMPLES)(run_topologies)
     bench.command("pipeline", epilog=PIPELINE_EXAMPLES)(run_pipeline)
@@ -406,6 +419,20 @@ def run_topologies(
 
     sizes = bench.Sizes(brokers, publications, subscriptions, shared, notified)
     measure(lambda say: bench.run(seed, sizes, say), bench.table, write, json_, bench.is_clean)
+
+
+def run_client(
+    events: Annotated[int, typer.Option(min=1, help="Of each run.")] = CLIENT_EVENTS,
+    runs: Annotated[
+        int, typer.Option(min=1, help="Of each way, in turn; the medians count.")
+    ] = CLIENT_RUNS,
+    json_: Json = False,
+    write: Write = None,
+) -> None:
+    """Measure the client library: events a second end to end, and the processor time of each process."""
+    from roost.bench import client as bench
+
+    measure(lambda say: bench.run(events, runs, say), bench.table, write, json_, bench.is_clean)
 
 
 def run_standby(

@@ -279,7 +279,9 @@ class Client:
         >>> asyncio.run(main())
         """
         checked = self._outgoing.check(attributes, payload, content_type, headers)
-        publishing = self._live_publishing()
+        publishing = self._publishing
+        if publishing is None or self._state == "closed":
+            publishing = self._live_publishing()
         return publishing.put(checked) or await publishing.publish(checked)
 
     async def publish_many(self, events: Iterable[Mapping[str, Value]] | Columns) -> int:

@@ -4,16 +4,17 @@ A row is an event, a column an attribute; a null is an attribute that the event 
 here is loaded unless an application hands in something of Arrow's, or asks for it: the plain client has
 neither Arrow nor NumPy.
 
-Frames are written straight from the columns (`columns_kernel`), without an object an event, where Numba
-is there too, which comes with `roost[broker]`. Elsewhere, and for a table that has anything unusual about
-it, the rows are dictionaries, as if they had been handed in as such.
+Frames are written straight from the columns (`kernels.writing`), and columns read straight from frames
+(`bundling`, `columns_decoding`), without an object an event, where Numba is there too, which comes with
+`roost[broker]`. Elsewhere, and where anything is unusual, the rows are dictionaries, as if they had been
+handed in, or had come, as such.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from roost.errors import UserError
@@ -72,6 +73,13 @@ def encoder_of(events: Columns, size_max: int) -> Encoder | None:
         return None
 
 
+def reader_of_columns() -> Callable[[Sequence[Any]], pa.RecordBatch]:
+    """What makes columns of events and of bundles of them."""
+    from roost.client.columns_decoding import ColumnReader  # noqa: PLC0415 (NumPy and Numba)
+
+    return ColumnReader().read
+
+
 def as_columns(rows: Sequence[dict[str, Value]]) -> pa.RecordBatch:
     """Events that have come, a column an attribute.
 
@@ -86,7 +94,8 @@ def as_columns(rows: Sequence[dict[str, Value]]) -> pa.RecordBatch:
         values = [row.get(name) for row in rows]
         kinds = set(map(type, values)) - {type(None)}
         if kinds == {int, float}:
-            arrays.append(pa.array(values, pa.float64()))
+            floats = [None if value is None else float(value) for value in values]
+            arrays.append(pa.array(floats, pa.float64()))
         elif len(kinds) == 1:
             arrays.append(pa.array(values, _type_of(pa, kinds.pop())))
         else:

@@ -1,4 +1,4 @@
-"""Columns of Arrow, described for the kernel that writes frames of them (`columns_kernel`).
+"""Columns of Arrow, described for the kernel that writes frames of them (`kernels.writing`).
 
 All that an event may not have is looked for here, a column at a time, before the first event gets its
 number. A table with anything that this can't tell, or that no event can have, is Unusual: its rows are
@@ -14,9 +14,9 @@ from msgspec import msgpack
 from numpy.typing import NDArray
 
 from roost.broker.messages import DATA, Publication
-from roost.client import columns_kernel as kernel
 from roost.client.advertising import CLASS, Shape
 from roost.client.columns import refuse_doubles
+from roost.client.kernels import writing as kernel
 from roost.language.values import CONSTANT_LENGTH_MAX, INT_MAX, STRING_LENGTH_MAX, check_name
 from roost.wire.kinds import FRAME_ITEMS, MESSAGE_TAGS
 

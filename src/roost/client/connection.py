@@ -110,7 +110,7 @@ class Connection(asyncio.Protocol):
         at, misses = 0, 0
         while at < len(data):
             if intake.holds(self, waited=waited):
-                stop = whole_frames(data, at)
+                stop = len(data) if waited else whole_frames(data, at)
                 intake.keep(self, data[at:stop], waited=waited)
                 self._feed(data[stop:])
                 break

@@ -24,7 +24,7 @@ from roost.client.acknowledged import REMEMBERED, Acks, Beyond
 from roost.client.arguments import check_flag, check_kind, check_seconds
 from roost.client.errors import Closed, Refused
 from roost.client.event import DurableEvent, ReceivedEvent
-from roost.client.inbox import Inbox, Missing
+from roost.client.inbox import Inbox
 from roost.client.lasting import Lasting
 from roost.client.line import Dials, Line, Owner, line_config
 from roost.client.subscription import Subscription
@@ -219,18 +219,16 @@ class DurableSubscription(Subscription):
         self._unacknowledged: list[DurableEvent] = []  # those that auto_ack is for
 
     async def __anext__(self) -> DurableEvent:
+        if not await self._some():
+            raise StopAsyncIteration
+        return self._event(self._inbox.pop())
+
+    async def _some(self) -> bool:
         for event in self._unacknowledged:
             event._ack()
         self._unacknowledged.clear()
         await self._session.open()
-        while True:
-            try:
-                item = await self._inbox.next()
-            except EOFError:
-                raise StopAsyncIteration from None
-            if not isinstance(item, Missing):
-                return self._event(item)
-            self._warn(item)
+        return await super()._some()
 
     def _event(self, item: Any) -> DurableEvent:
         publication, epoch, number = item
@@ -238,6 +236,12 @@ class DurableSubscription(Subscription):
         if self.auto_ack:
             self._unacknowledged.append(event)
         return event
+
+    def _bundles(self) -> bool:
+        return False  # each is acknowledged by itself
+
+    def _events(self, parts: Sequence[Any]) -> Sequence[DurableEvent]:
+        return [self._event(part) for part in parts]
 
     async def ack(self, event: ReceivedEvent) -> None:
         """The same as `event.ack()`."""

@@ -6,6 +6,8 @@
     end        the subscription ends; what is there can still be read
 
 Only what a move to another broker has kept back comes on top of the bound: it is handed on at once.
+
+Events that came together may stand here as one item (`bundle`), and count as so many.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+
+from roost.client.bundle import Bundle
 
 if TYPE_CHECKING:
     from roost.client.errors import ClientError
@@ -40,9 +44,9 @@ class Inbox(Generic[T]):
     """Events for one subscription, in order, and what is missing between them."""
 
     __slots__ = (
+        "_bundled",
         "_full_at",
         "_line",
-        "_marks",
         "_waiters",
         "bound",
         "dropped",
@@ -51,6 +55,7 @@ class Inbox(Generic[T]):
         "is_over",
         "items",
         "name",
+        "odd",
         "read_at",
         "stalled_s",
         "title",
@@ -71,19 +76,20 @@ class Inbox(Generic[T]):
         self.bound = bound
         self.stalled_s = stalled_s
         self.when_full: WhenFull = when_full
-        self.items: deque[T | Missing] = deque()
+        self.items: deque[T | Missing | Bundle] = deque()
         self.dropped = 0  # here, as it was full
         self.is_over = False  # nothing more will come
         self.failure: Callable[[], ClientError] | None = None  # why, if it is not as it should be
         self.read_at = 0.0  # when it was last read, or became full
         self._line = line
-        self._marks = 0  # items that are no events
+        self.odd = 0  # items that are no events
+        self._bundled = 0  # events in bundles
         self.is_full = False  # and until half of it has been read
         self._full_at = 0.0
         self._waiters: list[asyncio.Future[None]] = []
 
     def __len__(self) -> int:
-        return len(self.items) - self._marks
+        return len(self.items) - self.odd + self._bundled
 
     @property
     def room(self) -> int:
@@ -104,8 +110,8 @@ class Inbox(Generic[T]):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the next of `items` is an event, and taking it has no consequences."""
-        return bool(self.items) and not self._marks and not self.is_full
+        """Whether all `items` are events, and taking one has no consequences."""
+        return not self.odd and not self.is_full and bool(self.items)
 
     @property
     def is_awaited(self) -> bool:
@@ -121,7 +127,7 @@ class Inbox(Generic[T]):
         if self.is_over:
             return True
         items, waits = self.items, self.when_full == "wait"
-        if not waits and len(items) - self._marks >= self.bound:
+        if not waits and len(self) >= self.bound:
             if self.when_full == "end":
                 return False
             self.dropped += 1
@@ -130,11 +136,18 @@ class Inbox(Generic[T]):
         items.append(item)
         if self._waiters:
             self._wake()
-        if waits and not self.is_full and len(items) - self._marks >= self.bound:
+        if waits and not self.is_full and len(self) >= self.bound:
             self.is_full = True
             self._full_at = self.read_at = self._line.loop.time()
             self._line.intake.is_full(self)
         return True
+
+    def put_bundle(self, bundle: Bundle) -> None:
+        """Several more, for which there is room at once."""
+        self.items.append(bundle)
+        self.odd += 1
+        self._bundled += len(bundle)
+        self.wake()
 
     def lacks(self, count: int) -> None:
         """The broker has dropped so many that might have been for it."""
@@ -148,10 +161,15 @@ class Inbox(Generic[T]):
             last.count += count
         else:
             self.items.append(Missing(count, by_broker=by_broker))
-            self._marks += 1
+            self.odd += 1
 
     async def next(self) -> T | Missing:
         """The next one; EOFError when nothing will come any more, or what `failure` says."""
+        await self.some()
+        return self.pop()
+
+    async def some(self) -> None:
+        """Until there is something; EOFError when nothing will come any more, or what `failure` says."""
         items = self.items
         while not items:
             if self.is_over:
@@ -163,16 +181,50 @@ class Inbox(Generic[T]):
             finally:
                 if waiter in self._waiters:
                     self._waiters.remove(waiter)
-        return self.pop()
+
+    @property
+    def lacks_next(self) -> bool:
+        """Whether the next of `items` is not an event, but that some are missing."""
+        return type(self.items[0]) is Missing
 
     def pop(self) -> T | Missing:
         """The next one, of those that are there."""
-        item = self.items.popleft()
-        if type(item) is Missing:
-            self._marks -= 1
+        item: Any = self.items.popleft()
+        if type(item) is Bundle:
+            self.odd -= 1
+            self._bundled -= len(item)
+            self.items.extendleft(reversed(item.events()))  # type: ignore[arg-type]
+            item = self.items.popleft()
+        elif type(item) is Missing:
+            self.odd -= 1
         if self.is_full:
             self._was_read()
-        return item
+        return item  # type: ignore[no-any-return]
+
+    def take(self, most: int) -> list[T | Bundle]:
+        """As many events as are there, at most so many and up to what is missing; bundles as they are."""
+        items: Any = self.items
+        taken: list[T | Bundle] = []
+        if not self.odd:
+            taken = [items.popleft() for _ in range(min(most, len(items)))]
+            most -= len(taken)
+        while items and most and not self.lacks_next:
+            item: Any = items[0]
+            if type(item) is not Bundle:
+                items.popleft()
+                most -= 1
+            else:
+                if len(item) > most:
+                    item = item.cut(most)
+                else:
+                    items.popleft()
+                    self.odd -= 1
+                self._bundled -= len(item)
+                most -= len(item)
+            taken.append(item)
+        if self.is_full:
+            self._was_read()
+        return taken
 
     def _was_read(self) -> None:
         self.read_at = self._line.loop.time()
@@ -191,7 +243,7 @@ class Inbox(Generic[T]):
     def clear(self) -> None:
         """Nobody wants what is there."""
         self.items.clear()
-        self._marks = 0
+        self.odd = self._bundled = 0
         if self.is_full:
             self._was_read()
 

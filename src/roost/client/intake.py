@@ -37,7 +37,7 @@ class Intake:
         self._line = line
         self._owner = owner
         self._take = line.machine.take
-        self._taking = Taking(line.machine, owner.handed, owner.inbox)
+        self._taking = Taking(line.machine, owner.handed, owner.inbox, self._noted)
         # With acknowledgements by the application there is no short way for deliveries.
         self.is_short = not line.machine.config.waits_for_application
         self._rest: deque[tuple[Connection, Sequence[Parcel] | bytes]] = deque()
@@ -54,6 +54,13 @@ class Intake:
     def take(self, connection: Connection, data: bytes, at: int) -> int:
         """Take the deliveries that stand there in the bytes of a read, as far as it goes; how far."""
         return self._taking.take(connection.id, data, at, self.full)
+
+    def bundles(self) -> bool:
+        """Somebody reads many at a time: have them taken together that come together, if that works."""
+        return self._taking.bundles()
+
+    def _noted(self, connection: int) -> None:
+        self._line.handle(Received(connection, ()))
 
     def holds(self, connection: Connection, *, waited: bool = False) -> bool:
         """Whether what comes from there has to wait; what has waited does not wait for what is behind it."""

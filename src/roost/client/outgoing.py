@@ -8,8 +8,10 @@ not even copied: it is turned into bytes on the spot (`running`), and those are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from math import isnan
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import msgpack
 
@@ -26,8 +28,12 @@ Checked: TypeAlias = tuple[bytes, Shape, bytes, str, Mapping[str, str]]
 PLAIN_NAMES_MAX = 32
 PLAIN_BYTES_MAX = STRING_LENGTH_MAX
 PLAIN_KINDS = frozenset((bool, int, float, str))
-# How many orders of names are remembered.
+# How many orders of names, with kinds, are remembered.
 KNOWN_MAX = 1_024
+# So many events are looked at together.
+TOGETHER = 1_024
+_NO_PAYLOAD: Final = b""
+_NO_TYPE: Final = ""
 # What stands around the attributes, the payload and the headers.
 FRAME_BYTES = 2_048
 
@@ -55,11 +61,11 @@ class Outgoing:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        # Names of an earlier event in their order -> the kinds of its values -> what to look at.
-        self._known: dict[tuple[str, ...], dict[tuple[type, ...], Glanced]] = {}
-        self._count = 0
+        # The names of an earlier event in their order, and the kinds of its values -> what to look at.
+        self._known: dict[tuple[str | type, ...], Glanced] = {}
         self._none: Mapping[str, str] = {}
         self.size_max = limits.publication_bytes_max - FRAME_BYTES
+        self._plain_max = min(PLAIN_BYTES_MAX, self.size_max)
 
     def check(
         self,
@@ -69,6 +75,10 @@ class Outgoing:
         headers: Mapping[str, str] | None,
     ) -> Checked:
         """LanguageError if it can't be published."""
+        if payload is _NO_PAYLOAD and headers is None and content_type is _NO_TYPE:
+            plain = self._plain(attributes)
+            if plain is not None:
+                return plain
         if type(payload) is not bytes or len(payload) > self._limits.payload_bytes_max:
             payload = self._payload(payload)
         extra = len(payload)
@@ -103,31 +113,70 @@ class Outgoing:
     def check_many(self, events: Iterable[Mapping[str, Value]]) -> list[Checked]:
         """All of them; LanguageError if one can't be published, which says which one it is."""
         many: list[Checked] = []
-        add, glance, none = many.append, self._glance, self._none
-        most = min(PLAIN_BYTES_MAX, self.size_max)
-        for event in events:
-            shape = glance(event) if type(event) is dict else None
-            if shape is not None:
+        rest = iter(events)
+        while part := list(islice(rest, TOGETHER)):
+            alike = self._alike(part)
+            if alike is not None:
+                many += alike
+                continue
+            for event in part:
                 try:
-                    raw = encode(event)
-                except UNWRITABLE:
-                    raw = b""
-                if 0 < len(raw) <= most:
-                    add((raw, shape, b"", "", none))
-                    continue
-            try:
-                add(self.check(event, b"", "", None))
-            except LanguageError as error:
-                where = f"event {len(many) + 1} of those to be published"
-                raise LanguageError(f"{where}: {error}") from None
+                    many.append(self.check(event, b"", "", None))
+                except LanguageError as error:
+                    where = f"event {len(many) + 1} of those to be published"
+                    raise LanguageError(f"{where}: {error}") from None
         return many
+
+    def _alike(self, events: Sequence[Mapping[str, Value]]) -> list[Checked] | None:
+        """Events that look like one before, and all the same: glanced at by column. None if they don't."""
+        if set(map(type, events)) != {dict} or len(set(map(tuple, events))) != 1:
+            return None
+        names = tuple(events[0])
+        rows = (event.values() for event in events)
+        columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+        kinds = [set(map(type, column)) for column in columns.values()]
+        if any(len(each) > 1 for each in kinds):
+            return None
+        glanced = self._known.get((*names, *(each.pop() for each in kinds)))
+        if (
+            glanced is None
+            or any(max(columns[name]) > INT_MAX for name in glanced.ints)
+            # Infinities of both signs are looked at one by one, too.
+            or any(isnan(sum(columns[name])) for name in glanced.floats)
+        ):
+            return None
+        try:
+            raws = list(map(encode, events))
+        except UNWRITABLE:
+            return None
+        if max(map(len, raws)) > self._plain_max:
+            return None
+        none, classes = self._none, columns[CLASS] if glanced.has_class else ()
+        if not classes:
+            shape: Shape = None, glanced.names
+            return [(raw, shape, b"", "", none) for raw in raws]
+        if max(map(len, classes)) > CONSTANT_LENGTH_MAX:
+            return None
+        shapes: dict[str, Shape] = {class_: (class_, glanced.names) for class_ in set(classes)}
+        return [
+            (raw, shapes[class_], b"", "", none) for raw, class_ in zip(raws, classes, strict=True)
+        ]
+
+    def _plain(self, attributes: Mapping[str, Value]) -> Checked | None:
+        """An event that has nothing but attributes, and gets by with a glance."""
+        shape = self._glance(attributes) if type(attributes) is dict else None
+        if shape is not None:
+            try:
+                raw = encode(attributes)
+            except UNWRITABLE:
+                return None  # what is wrong with it will be said
+            if len(raw) <= self._plain_max:
+                return raw, shape, b"", "", self._none
+        return None
 
     def _glance(self, attributes: dict[str, Value]) -> Shape | None:
         """The shape of an event that needs no second look but at its bytes."""
-        known = self._known.get(tuple(attributes))
-        if known is None:
-            return None
-        glanced = known.get(tuple(map(type, attributes.values())))
+        glanced = self._known.get((*attributes, *map(type, attributes.values())))
         if glanced is None:
             return None
         names, has_class, ints, floats = glanced
@@ -148,18 +197,14 @@ class Outgoing:
         if len(kinds) > PLAIN_NAMES_MAX or not PLAIN_KINDS.issuperset(kinds):
             return
         names = tuple(attributes)
-        if self._count >= KNOWN_MAX:
+        if len(self._known) >= KNOWN_MAX:
             self._known.clear()
-            self._count = 0
-        of_names = self._known.setdefault(names, {})
-        if kinds not in of_names:
-            self._count += 1
-            of_names[kinds] = Glanced(
-                tuple(sorted(names)),
-                type(attributes.get(CLASS)) is str,
-                tuple(name for name, kind in zip(names, kinds, strict=True) if kind is int),
-                tuple(name for name, kind in zip(names, kinds, strict=True) if kind is float),
-            )
+        self._known[(*names, *kinds)] = Glanced(
+            tuple(sorted(names)),
+            type(attributes.get(CLASS)) is str,
+            tuple(name for name, kind in zip(names, kinds, strict=True) if kind is int),
+            tuple(name for name, kind in zip(names, kinds, strict=True) if kind is float),
+        )
 
     def _payload(self, payload: object) -> bytes:
         if not isinstance(payload, bytes | bytearray | memoryview):

@@ -44,6 +44,8 @@ log = logging.getLogger("roost.client")
 # A publisher that never waits lets others have their turn after so many events; more, if they come together.
 TURN_EVENTS = 256
 TURN_MANY = 1_024
+# So many single ones are put between two looks at the bounds.
+GRANTED = 32
 TURN_COLUMNS = 4_096
 # How closely bytes that are not acknowledged are counted.
 BYTES_STEP = 1 << 18
@@ -83,6 +85,7 @@ class Publishing:
         self._more_refusals = 0
         self._refused_events = 0  # of all of them
         self._turn = 0
+        self._granted = 0  # events that may be put before the bounds have to be looked at
         # Bytes published, those that are acknowledged for certain, and steps: (number, bytes up to it).
         self._bytes = 0
         self._bytes_acked = 0
@@ -94,19 +97,36 @@ class Publishing:
     def put(self, checked: Checked) -> str | None:
         """Publish an event at once, as most are; its id. None if something has to be waited for."""
         if (
-            self._turn >= TURN_EVENTS
-            or self._refusal is not None
+            self._refusal is not None
             or self._line.failure is not None
             or (self._derived is not None and not self._derived.knows(checked[1]))
-            or self._is_full()
         ):
             return None
-        self._turn += 1
+        if self._granted:
+            self._granted -= 1
+        elif not self._grant():
+            return None
         return f"{self._name}:{self._send(checked)}"
+
+    def _grant(self) -> bool:
+        """Whether an event may be put; so many more may, then, without a look at the bounds for each."""
+        if self._turn >= TURN_EVENTS or self._is_full():
+            return False
+        options = self._options
+        left = options.pending_bytes_max - self._bytes + self._bytes_acked
+        self._granted = min(
+            GRANTED,
+            TURN_EVENTS - self._turn - 1,
+            options.pending_max - self._on_its_way - 1,
+            left // options.limits.publication_bytes_max,
+        )
+        self._turn += 1 + self._granted
+        return True
 
     async def publish(self, checked: Checked, number: int | None = None) -> str:
         """Publish an event; its id. Gap if the application numbers them, and this is not the next one."""
         self.raise_refusals()
+        self._granted = 0
         self._turn += 1
         if self._turn >= TURN_EVENTS:
             self._turn = 0
@@ -125,13 +145,14 @@ class Publishing:
         for first in range(0, len(many), step):
             await self._turn_of_many(first)
             part = many[first : first + step]
-            self._advertise_derived({checked[1]: None for checked in part})
+            if self._derived is not None:
+                self._advertise_derived({checked[1]: None for checked in part})
             self._send_many(part)
 
     async def publish_columns(self, encoder: Encoder, rest: Callable[[int], list[Checked]]) -> None:
         """The same of events in columns; `rest` gives those from a row on one by one, if need be."""
         step = min(TURN_COLUMNS, max(1, self._options.pending_max // 2))
-        shapes = encoder.shapes()
+        shapes = [] if self._derived is None else encoder.shapes()
         running, numbering = self._line.running, self._machine.numbering
         for first in range(0, encoder.rows, step):
             await self._turn_of_many(first)
@@ -150,6 +171,7 @@ class Publishing:
 
     async def _turn_of_many(self, first: int) -> None:
         """Before the next of many are sent."""
+        self._granted = 0
         self.raise_refusals()
         if first:
             await asyncio.sleep(0)
@@ -183,7 +205,10 @@ class Publishing:
         machine, running = self._machine, self._line.running
         if running.is_open or running.begin():
             number = machine.numbering.last = machine.numbering.last + 1
-            size = running.put(self._prefix, number, raw, payload, content_type, headers)
+            if payload or content_type or headers:
+                size = running.put(self._prefix, number, raw, payload, content_type, headers)
+            else:
+                size = running.put_plain(self._prefix, number, raw)
         else:
             self._line.handle(PublishRequested(event_of(raw), payload, content_type, headers))
             number, size = machine.published, len(raw) + len(payload)
@@ -198,14 +223,18 @@ class Publishing:
 
     def _is_full(self) -> bool:
         """Whether enough is on its way."""
-        lane = self._machine.channel.data
         connection = self._line.connection
-        on_its_way = lane.sent - lane.acked + self._line.running.count
         return (
-            on_its_way + len(self._machine.kept_back) >= self._options.pending_max
+            self._on_its_way >= self._options.pending_max
             or (connection is not None and connection.congested)
             or self._bytes - self._bytes_acked > self._options.pending_bytes_max
         )
+
+    @property
+    def _on_its_way(self) -> int:
+        """How many events have not been acknowledged, as far as is known."""
+        lane = self._machine.channel.data
+        return lane.sent - lane.acked + self._line.running.count + len(self._machine.kept_back)
 
     async def _room(self) -> None:
         """Until there is room for several, so that not each event waits."""

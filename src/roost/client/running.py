@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import msgpack
@@ -46,6 +46,9 @@ _ITEMS_MARK = b"\x98"
 
 encode = msgpack.Encoder().encode
 
+# From here on a number takes five bytes, so that a head is put together in one go.
+_NUMBER_MIN = 1 << 16
+
 
 def prefix_of(publisher: str) -> bytes:
     """What stands in front of the number of each of a publisher's events."""
@@ -55,6 +58,11 @@ def prefix_of(publisher: str) -> bytes:
 def tail_of(now: float) -> bytes:
     """What stands behind the attributes of an event that has nothing else, without the mark of its array."""
     return encode((b"", "", {}, now, DATA))[1:]
+
+
+_pack_tail = struct.Struct(">5sdB").pack
+# No payload, no content type, no headers, and the mark of a float.
+_TAIL = tail_of(0.0)[:5]
 
 
 def first_unaccepted(run: Run, acked: int) -> int:
@@ -68,7 +76,17 @@ def first_unaccepted(run: Run, acked: int) -> int:
 class Running:
     """The run of a line that is open, if one is."""
 
-    __slots__ = ("_connection", "_first", "_line", "_pieces", "_size", "count")
+    __slots__ = (
+        "_connection",
+        "_first",
+        "_fixed",
+        "_line",
+        "_pack",
+        "_pieces",
+        "_prefix",
+        "_size",
+        "count",
+    )
 
     def __init__(self, line: Line) -> None:
         self._line = line
@@ -77,6 +95,15 @@ class Running:
         self._size = 0
         self._pieces: list[bytes] = []
         self._connection: Connection | None = None
+        self._know(b"")
+
+    def _know(self, prefix: bytes) -> None:
+        """This is what stands in front of numbers."""
+        self._prefix = prefix
+        # The usual head, the prefix and the number; and how much of a frame is always the same.
+        head = struct.Struct(f"{_HEAD.format}{len(prefix)}sBI")
+        self._pack = head.pack
+        self._fixed = head.size - PREFIX_SIZE + len(_TAIL) + 9
 
     @property
     def is_open(self) -> bool:
@@ -128,12 +155,30 @@ class Running:
             self.end()
         return size
 
-    def put_many(self, prefix: bytes, number: int, raws: Iterable[bytes]) -> int:
+    def put_plain(self, prefix: bytes, number: int, raw: bytes) -> int:
+        """`put` for an event that has nothing but attributes."""
+        if not _NUMBER_MIN <= number <= SEQUENCE_MAX:
+            return self.put(prefix, number, raw, b"", "", {})
+        if prefix is not self._prefix:
+            self._know(prefix)
+        size = self._fixed + len(raw)
+        sequence = self._first + self.count
+        head = self._pack(size, _MARK, _TAG, DATA, _UINT32, sequence, 0, prefix, _UINT32, number)
+        self._pieces += (head, raw, _pack_tail(_TAIL, time.time(), DATA))
+        self.count += 1
+        self._size += size
+        if self._size >= RUN_BYTES:
+            self.end()
+        return size
+
+    def put_many(self, prefix: bytes, number: int, raws: Sequence[bytes]) -> int:
         """Events that have nothing but attributes, from this number on; how many bytes they take.
 
         The run stays open, however many they are.
         """
         tail = tail_of(time.time())
+        if number >= _NUMBER_MIN and number + len(raws) <= SEQUENCE_MAX:
+            return self._put_alike(prefix, number, raws, tail)
         pieces, pack, sequence = self._pieces, _pack_head, self._first + self.count
         fixed, total, first = len(prefix) + len(tail), 0, number
         for raw in raws:
@@ -147,6 +192,25 @@ class Running:
         self.count += number - first
         self._size += total
         return total
+
+    def _put_alike(self, prefix: bytes, number: int, raws: Sequence[bytes], tail: bytes) -> int:
+        """`put_many` for numbers that take five bytes."""
+        if prefix is not self._prefix:
+            self._know(prefix)
+        pieces, pack, fixed = self._pieces, self._pack, self._fixed
+        sequence, before = self._first + self.count, self._size
+        self._size += sum(map(len, raws)) + fixed * len(raws)
+        self.count += len(raws)
+        for raw in raws:
+            size = fixed + len(raw)
+            pieces += (
+                pack(size, _MARK, _TAG, DATA, _UINT32, sequence, 0, prefix, _UINT32, number),
+                raw,
+                tail,
+            )
+            sequence += 1
+            number += 1
+        return self._size - before
 
     def put_frames(self, data: bytes, count: int) -> None:
         """So many more events, whose frames these are: the first has the number `next_sequence`."""

@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from roost.client.arguments import check_flag, check_seconds, check_whole
-from roost.client.columns import as_columns
+from roost.client.bundle import Bundle
+from roost.client.columns import as_columns, reader_of_columns
 from roost.client.errors import Closed, EventsDropped, NotInTime
 from roost.client.event import ReceivedEvent
 from roost.client.inbox import Missing
@@ -71,17 +72,25 @@ class Subscription:
         """The next event. The loop ends when the client or the subscription is closed."""
         inbox = self._inbox
         items = inbox.items
-        if items and not inbox.is_full and type(items[0]) is not Missing:
+        if items and not inbox.odd and not inbox.is_full:
             event: Any = items.popleft()  # mostly it is just that
             return ReceivedEvent(event)
+        if not await self._some():
+            raise StopAsyncIteration
+        event = inbox.pop()
+        return ReceivedEvent(event)
+
+    async def _some(self) -> bool:
+        """Until there is an event; False says that there will be none any more."""
+        inbox = self._inbox
         while True:
             try:
-                item = inbox.pop() if inbox.items else await inbox.next()
+                await inbox.some()
             except EOFError:
-                raise StopAsyncIteration from None
-            if not isinstance(item, Missing):
-                return ReceivedEvent(item)
-            self._warn(item)
+                return False
+            if not inbox.lacks_next:
+                return True
+            self._warn(inbox.pop())
 
     async def get(self, timeout_s: float | None = None) -> ReceivedEvent:
         """The next event; NotInTime if there is none in time, Closed if there will be none."""
@@ -101,19 +110,8 @@ class Subscription:
         quicker than one at a time.
         """
         check_whole("most", most, 1)
-        try:
-            events = [await self.__anext__()]
-        except StopAsyncIteration:
-            return []
-        inbox = self._inbox
-        if inbox.is_plain:
-            items, event = inbox.items, self._event
-            count = min(most - len(events), len(items))
-            events += [event(items.popleft()) for _ in range(count)]
-        # What is missing is a warning to be given, for the next time.
-        while inbox.items and len(events) < most and type(inbox.items[0]) is not Missing:
-            events.append(self._event(inbox.pop()))
-        return events
+        # What is missing behind them is a warning to be given, for the next time.
+        return self._events(self._inbox.take(most)) if await self._some() else []
 
     @overload
     def batches(
@@ -133,15 +131,31 @@ class Subscription:
         return self._columns(most) if arrow else self._batches(most)
 
     async def _columns(self, most: int) -> AsyncIterator[RecordBatch]:
-        async for events in self._batches(most):
-            yield as_columns([event.attributes for event in events])
+        if not self._bundles():
+            async for events in self._batches(most):
+                yield as_columns([event.attributes for event in events])
+            return
+        read = reader_of_columns()
+        while await self._some():
+            yield read(self._inbox.take(most))
 
     async def _batches(self, most: int) -> AsyncIterator[Sequence[ReceivedEvent]]:
+        self._bundles()
         while events := await self.batch(most):
             yield events
 
-    def _event(self, item: Any) -> ReceivedEvent:
-        return ReceivedEvent(item)
+    def _bundles(self) -> bool:
+        """Have events stay together from now on that come together, and say whether they do."""
+        line = self._client._line
+        assert line is not None
+        return line.intake.bundles()
+
+    def _events(self, parts: Sequence[Any]) -> Sequence[ReceivedEvent]:
+        received: list[ReceivedEvent] = []
+        for part in parts:
+            events: Sequence[Any] = part.events() if type(part) is Bundle else (part,)
+            received += map(ReceivedEvent, events)
+        return received
 
     async def ready(self, timeout_s: float | None = None, *, everywhere: bool = False) -> None:
         """Until it is in place: whatever is published from now on, anywhere, comes.
@@ -186,4 +200,4 @@ class Subscription:
         else:
             what = f"{self._inbox.title} dropped {missing.count:,} events, as {self._inbox.bound:,}"
             what = f"{what} waited to be read"
-        warnings.warn(what, EventsDropped, stacklevel=3)
+        warnings.warn(what, EventsDropped, stacklevel=4)

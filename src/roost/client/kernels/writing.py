@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from roost.client.kernels import inlined, lean
 from roost.matching.kernels.heap import Cells
-from roost.matching.kernels.jit import array_at, inlined, lean, move, peek, poke
+from roost.matching.kernels.jit import array_at, move, peek, poke
 from roost.matching.kernels.octets import Octets, octets_at
 
 KIND, VALUES, OFFSETS, VALID, NAME, NAME_SIZE = range(6)
