@@ -93,7 +93,9 @@ class Lane:
         last = number + count
         for each in self._outbox:
             if type(each) is not Run:
-                if number < each.sequence <= last:
+                if each.sequence > last:
+                    return
+                if number < each.sequence:
                     yield each
             elif each.last > number and each.first <= last:
                 part = each.part(number + 1, last)

@@ -76,6 +76,7 @@ class Exchange:
         self._spare_max = config.spare_max
         self._ids_bytes = config.delivery_ids_bytes_max
         self._session_bound = config.session_outbox_max
+        self._session_bytes = config.session_outbox_bytes_max
 
     def publish(self, source: Hop, publication: Publication, hops: int) -> None:
         """Route a publication: to neighbours, clients and modules."""
@@ -125,21 +126,25 @@ class Exchange:
     def room_for(self, peer: Link | Session, count: int, size: int) -> bool:
         """Whether so many more, of that many bytes, go to a peer, and nobody has to wait or be told for that.
 
-        To a client no more than half of its bound: from there on others may have to wait for it, which is
-        decided one by one. What spills has no other bound.
+        Whoever is there and does not read gets it later. To a client no more than half of its bounds: from
+        there on others may have to wait for it, which is decided one by one. What spills has no other bound.
         """
         if peer.dropped:
             return False
         lane = peer.channel.data
         after = lane.sent + count - lane.acked
         if isinstance(peer, Link):
-            return peer.open and after < self._link_bound
+            there = peer.open or (peer.connection is not None and peer.greeted)
+            return there and not peer.withheld and after < self._link_bound
         if lane.memory_max:
             if self._patience.is_due(peer, count):
                 return False
             quotas = self._sessions.quotas
             return not self._is_behind(peer) or not quotas.needs_a_look(peer, size)
-        return peer.open and after <= self._session_bound // 2
+        if after > self._session_bound // 2:
+            return False
+        held = 0 if peer.open else peer.held_bytes + size
+        return peer.connection is not None and held <= self._session_bytes // 2
 
     def _is_behind(self, session: Session) -> bool:
         lane = session.channel.data
@@ -152,6 +157,8 @@ class Exchange:
             peer.backlog.add(run.last, len(run.data), lane.acked)
             if self._is_behind(peer):
                 self._sessions.quotas.keeps(peer, len(run.data))
+        elif isinstance(peer, Session) and not peer.open:
+            peer.held_bytes += len(run.data)
         part = lane.push_run(run)
         if part is not None and peer.open:
             self._work.commands.append(SendRun(peer.connection, part))  # type: ignore[arg-type]

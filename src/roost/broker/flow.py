@@ -37,6 +37,15 @@ def size_in_memory(publication: Publication) -> int:
     return len(publication.encoded) + len(publication.payload)
 
 
+def held_size(kept: Frame | Run) -> int:
+    """What it counts for, of the bytes that wait for a client."""
+    if type(kept) is Run:
+        return len(kept.data)
+    assert isinstance(kept, Frame)
+    message = kept.message
+    return size_in_memory(message.publication) if type(message) is Delivery else 0
+
+
 class Flow:
     """Hands outboxes to connections. `refilled(session, count)`: the last so many came from the store."""
 
@@ -103,11 +112,7 @@ class Flow:
         self._patience.gone(peer)
         if not peer.channel.data.memory_max:
             # All of it may have to be sent again. (What spills has no bound of bytes.)
-            peer.held_bytes = sum(
-                size_in_memory(frame.message.publication)
-                for frame in peer.channel.data.outbox
-                if type(frame.message) is Delivery
-            )
+            peer.held_bytes = sum(map(held_size, peer.channel.data.outbox))
 
     def congested(self, peer: Link | Session) -> None:
         peer.congested = True
@@ -133,12 +138,11 @@ class Flow:
         for frame in lane.behind(first, AT_A_TIME):
             if type(frame) is Run:
                 self._work.command(SendRun(peer.connection, frame))
-                continue
-            assert isinstance(frame, Frame)
-            self._work.command(Send(peer.connection, frame))
-            if isinstance(peer, Session) and type(frame.message) is Delivery:
-                size = size_in_memory(frame.message.publication)
-                peer.held_bytes = max(0, peer.held_bytes - size)
+            else:
+                assert isinstance(frame, Frame)
+                self._work.command(Send(peer.connection, frame))
+            if isinstance(peer, Session):
+                peer.held_bytes = max(0, peer.held_bytes - held_size(frame))
         in_memory = lane.sent - lane.spilled
         peer.released = min(in_memory, first + AT_A_TIME)
         if peer.released == lane.sent:
