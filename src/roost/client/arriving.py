@@ -196,6 +196,7 @@ class Taking:
         """
         lane, seen, put = self._machine.home.channel.data, self._machine.seen, inbox.items.append
         number, behind, end = lane.received, _IDS_AT + len(ids), len(data)
+        latest, last = "", 0  # the publisher of the one before, and the number of its last event
         try:
             while room and at + _HEAD_SIZE <= end:
                 length, marks, next_number = _read_front(data, at)
@@ -208,15 +209,21 @@ class Taking:
                 ):
                     break
                 publication = arrived_of(data[at + behind : stop])
-                publisher, sequence = publication.publisher, publication.sequence
-                if sequence <= seen.get(publisher, 0):
+                if publication.publisher != latest:
+                    if last:
+                        seen[latest] = last
+                    latest = publication.publisher
+                    last = seen.get(latest, 0)
+                if publication.sequence <= last:
                     break
-                seen[publisher] = sequence
+                last = publication.sequence
                 put(publication)
                 number, at = next_number, stop
                 room -= 1
         except _UNREADABLE:
             pass  # the decoder says what is wrong with it
+        if last:
+            seen[latest] = last
         lane.received = number
         return at, room
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, overload
 
+from msgspec import Struct
+
 from roost.client.arguments import check_text
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-class EventView:
+class EventView(Struct, eq=False, gc=False):
     """An event that a subscription asked for: its attributes by name, and what came along with them.
 
     >>> import asyncio, roost
@@ -35,10 +37,7 @@ class EventView:
     YHOO 0.0 b'chart' {'v': '2'}
     """
 
-    __slots__ = ("_publication",)
-
-    def __init__(self, publication: Publication) -> None:
-        self._publication = publication
+    _publication: Publication  # or what has the same of one (`arriving.Arrived`)
 
     def __getitem__(self, name: str) -> Value:
         return self._publication.event.attributes[name]
@@ -107,31 +106,23 @@ class EventView:
         return f"<{type(self).__name__} {self.id} {self.attributes!r}>"
 
 
-class ReceivedEvent(EventView):
+class ReceivedEvent(EventView, eq=False, gc=False):
     """An event of a subscription."""
-
-    __slots__ = ()
 
     async def ack(self) -> None:
         """Nothing to do: only those of durable subscriptions wait for it (`DurableEvent`)."""
 
 
-class DurableEvent(ReceivedEvent):
+class DurableEvent(ReceivedEvent, eq=False, gc=True):
     """An event of a durable subscription: it comes again unless it is acknowledged.
 
     Events may be acknowledged in any order. What was not acknowledged comes again, in order, and no other,
     when this process opens the subscription again or another one does.
     """
 
-    __slots__ = ("_epoch", "_number", "_session")
-
-    def __init__(
-        self, publication: Publication, session: DurableSession, epoch: int, number: int
-    ) -> None:
-        super().__init__(publication)
-        self._session = session
-        self._epoch = epoch  # numbers begin again when a broker has forgotten the session
-        self._number = number
+    _session: DurableSession
+    _epoch: int  # numbers begin again when a broker has forgotten the session
+    _number: int
 
     @property
     def number(self) -> int:
@@ -151,14 +142,10 @@ class DurableEvent(ReceivedEvent):
         self._session.ack(self._epoch, self._number)
 
 
-class SyncEvent(EventView):
+class SyncEvent(EventView, eq=False, gc=True):
     """An event of a subscription that is read without asyncio."""
 
-    __slots__ = ("_received",)
-
-    def __init__(self, received: ReceivedEvent) -> None:
-        super().__init__(received._publication)
-        self._received = received
+    _received: ReceivedEvent
 
     @property
     def number(self) -> int:

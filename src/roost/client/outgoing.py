@@ -76,9 +76,14 @@ class Outgoing:
     ) -> Checked:
         """LanguageError if it can't be published."""
         if payload is _NO_PAYLOAD and headers is None and content_type is _NO_TYPE:
-            plain = self._plain(attributes)
-            if plain is not None:
-                return plain
+            shape = self._glance(attributes) if type(attributes) is dict else None
+            if shape is not None:
+                try:
+                    raw = encode(attributes)
+                    if len(raw) <= self._plain_max:
+                        return raw, shape, _NO_PAYLOAD, _NO_TYPE, self._none
+                except UNWRITABLE:
+                    pass  # what is wrong with it will be said below
         if type(payload) is not bytes or len(payload) > self._limits.payload_bytes_max:
             payload = self._payload(payload)
         extra = len(payload)
@@ -161,18 +166,6 @@ class Outgoing:
         return [
             (raw, shapes[class_], b"", "", none) for raw, class_ in zip(raws, classes, strict=True)
         ]
-
-    def _plain(self, attributes: Mapping[str, Value]) -> Checked | None:
-        """An event that has nothing but attributes, and gets by with a glance."""
-        shape = self._glance(attributes) if type(attributes) is dict else None
-        if shape is not None:
-            try:
-                raw = encode(attributes)
-            except UNWRITABLE:
-                return None  # what is wrong with it will be said
-            if len(raw) <= self._plain_max:
-                return raw, shape, b"", "", self._none
-        return None
 
     def _glance(self, attributes: dict[str, Value]) -> Shape | None:
         """The shape of an event that needs no second look but at its bytes."""

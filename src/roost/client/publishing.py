@@ -204,7 +204,8 @@ class Publishing:
         raw, _, payload, content_type, headers = checked
         machine, running = self._machine, self._line.running
         if running.is_open or running.begin():
-            number = machine.numbering.last = machine.numbering.last + 1
+            numbering = machine.numbering
+            number = numbering.last = numbering.last + 1
             if payload or content_type or headers:
                 size = running.put(self._prefix, number, raw, payload, content_type, headers)
             else:
@@ -212,14 +213,20 @@ class Publishing:
         else:
             self._line.handle(PublishRequested(event_of(raw), payload, content_type, headers))
             number, size = machine.published, len(raw) + len(payload)
-        self._count(number, size)
+        self._bytes += size
+        if self._bytes - self._bytes_marked > BYTES_STEP:
+            self._mark(number)
         return number
 
     def _count(self, number: int, size: int) -> None:
         self._bytes += size
         if self._bytes - self._bytes_marked > BYTES_STEP:
-            self._bytes_marked = self._bytes
-            self._marks.append((number, self._bytes))
+            self._mark(number)
+
+    def _mark(self, number: int) -> None:
+        """Up to this event there were so many bytes."""
+        self._bytes_marked = self._bytes
+        self._marks.append((number, self._bytes))
 
     def _is_full(self) -> bool:
         """Whether enough is on its way."""

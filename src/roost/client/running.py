@@ -86,6 +86,7 @@ class Running:
         "_prefix",
         "_size",
         "count",
+        "is_open",
     )
 
     def __init__(self, line: Line) -> None:
@@ -95,6 +96,7 @@ class Running:
         self._size = 0
         self._pieces: list[bytes] = []
         self._connection: Connection | None = None
+        self.is_open = False  # a run is, and may be gone on with
         self._know(b"")
 
     def _know(self, prefix: bytes) -> None:
@@ -104,11 +106,6 @@ class Running:
         head = struct.Struct(f"{_HEAD.format}{len(prefix)}sBI")
         self._pack = head.pack
         self._fixed = head.size - PREFIX_SIZE + len(_TAIL) + 9
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a run is open, and may be gone on with."""
-        return self._connection is not None
 
     def begin(self) -> bool:
         """Open a run; False if events have to go through the machine."""
@@ -123,7 +120,7 @@ class Running:
             or sent >= SEQUENCE_MAX - (1 << 24)
         ):
             return False
-        self._connection, self._first = connection, sent + 1
+        self._connection, self._first, self.is_open = connection, sent + 1, True
         line.loop.call_soon(self._turn_ends)
         return True
 
@@ -225,7 +222,7 @@ class Running:
 
     def end(self) -> None:
         """Close the run: it goes out, and into the outbox."""
-        connection, self._connection = self._connection, None
+        connection, self._connection, self.is_open = self._connection, None, False
         if connection is None or not self.count:
             return
         pieces, self._pieces = self._pieces, []

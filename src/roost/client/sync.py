@@ -134,7 +134,7 @@ class SyncSubscription:
         with self._lock:
             if not self._events:
                 received = self._thread.run(self._batch(timeout_s))
-                self._events.extend(map(SyncEvent, received))
+                self._events.extend(SyncEvent(each._publication, each) for each in received)
             return [self._events.popleft() for _ in range(min(most, len(self._events)))]
 
     @overload
@@ -175,7 +175,7 @@ class SyncSubscription:
                 self._last = None
             if not self._events:
                 received = self._thread.run(self._batch(timeout_s))
-                self._events.extend(map(SyncEvent, received))
+                self._events.extend(SyncEvent(each._publication, each) for each in received)
             event = self._events.popleft() if self._events else None
             if self._auto_ack:
                 self._last = event
