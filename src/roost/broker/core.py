@@ -25,7 +25,7 @@ from roost.broker.absence import TIMER as ABSENCE
 from roost.broker.absence import Absence
 from roost.broker.advertisements import AdvertisementBased
 from roost.broker.arbiter import Arbiter
-from roost.broker.commands import Command
+from roost.broker.commands import Command, Report
 from roost.broker.config import BrokerConfig
 from roost.broker.draining import Draining
 from roost.broker.exchange import Exchange
@@ -113,7 +113,7 @@ class Broker:
             command=work.command,
             greedy=self._set_greedy,
             answered=self.router.answered,
-            excused=self.draining.excuse,
+            excused=self._excused,
             passes=self.router.passes,
             grace_s=config.absence_grace_s,
         )
@@ -275,6 +275,25 @@ class Broker:
     def _close(self, link: Link, reason: str) -> None:
         self.node.linked.close(link, reason)
 
+    def _excused(self, link: Link) -> None:
+        self.draining.excuse(link)
+        self._forsake()
+
+    def _told_members(self, link: Link, message: Members) -> None:
+        self.membership.told(link, message)
+        self._forsake()
+
+    def _forsake(self) -> None:
+        """Links that were moved away while we had lost our store are none any more."""
+        if not self.node.linked.has_forgotten:
+            return
+        for link in list(self.links.values()):
+            other = self.membership.elsewhere(link)
+            if other is not None:
+                cause = f"{link.name} is behind {other.name} now"
+                self.node.work.command(Report("warning", "link forsaken", link.name, cause))
+                self.node.linked.remove(link, cause)
+
     def _publish(self, source: Hop, publication: Publication, hops: int) -> None:
         self.exchange.publish(source, publication, hops)
 
@@ -301,7 +320,7 @@ class Broker:
             Inquiry: self.absence.inquiry,
             Answer: self.absence.answer,
             Wants: self.absence.wants,
-            Members: self.membership.told,
+            Members: self._told_members,
             Marker: self.draining.marker,
             MarkerEcho: self._echo,
             DrainEcho: self.draining.echo,

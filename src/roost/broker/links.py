@@ -118,6 +118,7 @@ class Links:
         self._flow = flow
         self._pausing = pausing
         self._neighbourhood = neighbourhood
+        self.has_forgotten = False  # a neighbour knew us with a store that we don't have
         self._epochs = Epochs(identity, work)
         # What the settings of the last start said: neighbour -> whether we dial. None: nobody knows.
         self.configured_before: dict[str, bool] | None = None
@@ -303,6 +304,8 @@ class Links:
 
     def greet(self, connection: int, hello: LinkHello) -> None:
         link = self._checked(connection, hello)
+        if hello.known_incarnation not in ("", self._identity.incarnation):
+            self.has_forgotten = True
         dialled = link.connection == connection
         if not dialled:
             link.speaks = hello.version

@@ -176,6 +176,16 @@ class Membership:
                 return link
         return None
 
+    def elsewhere(self, link: Link) -> Link | None:
+        """The neighbour that a broker is behind with whom we have never spoken, though it is our neighbour.
+
+        Such a link is one that was moved away while we had lost our store: nobody is at its other end.
+        """
+        if link.greeted or link.standby or link.peer_incarnation or not link.excused:
+            return None
+        other = self._link_to(link.name, but=link)
+        return other if other is not None and other.greeted else None
+
     def only_behind(self, link: Link, middle: Link | None) -> None:
         """Who is behind this neighbour is behind no other, whatever was said while it was moved here.
 
