@@ -233,3 +233,36 @@ def test_a_trail_is_paid_to_who_is_there(is_there: bool, is_ours: bool, paid: li
     link.greeted, links["B2"] = is_there, link if is_ours else another
     trails.passed(source, "B0/1/1")
     assert told == paid
+
+
+@pytest.mark.parametrize("lost", [True, False])
+@pytest.mark.parametrize("late", [True, False])
+def test_a_link_that_was_moved_away_while_the_store_was_lost_is_forsaken(
+    lost: bool, late: bool
+) -> None:
+    """B1's settings have a link to B2, which is behind B0 by now: nobody is at its other end."""
+    federation = Federation(
+        ("B0", "B1"), ("B0", "B2"), members=True, absence_grace_s=4.0, durable=True
+    )
+    federation.crash("B1", keep_store=not lost)
+    federation.edges.append(("B2", "B1"))
+    if late:  # it hears of that when it has long ceased to wait for B2
+        federation.severed.add(frozenset(("B0", "B1")))
+    federation.start("B1")
+    federation.settle()
+    assert set(federation.brokers["B1"].links) == {"B0", "B2"}
+    federation.advance(6.0)
+    federation.severed.clear()
+    federation.advance(6.0)
+    # One that remembers may know better.
+    assert set(federation.brokers["B1"].links) == ({"B0"} if lost else {"B0", "B2"})
+    said = [report.detail for _, report in federation.reports if report.what == "link forsaken"]
+    assert said == (["B2 is behind B0 now"] if lost else [])
+    federation.client("sub", "B1")
+    federation.subscribe("sub", "a > 0")
+    federation.client("pub", "B2")
+    federation.advertise("pub", "a > 0")
+    federation.settle()
+    id_ = federation.publish("pub", a=1)
+    federation.settle()
+    assert federation.got("sub") == [id_]
