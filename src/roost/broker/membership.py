@@ -183,6 +183,8 @@ class Membership:
         """
         if link.greeted or link.standby or link.peer_incarnation or not link.excused:
             return None
+        if link.unmet:
+            return None  # it was made to join what is behind it, which has not gone from there yet
         other = self._link_to(link.name, but=link)
         return other if other is not None and other.greeted else None
 
