@@ -181,7 +181,7 @@ class Membership:
 
         Such a link is one that was moved away while we had lost our store: nobody is at its other end.
         """
-        if link.greeted or link.standby or link.peer_incarnation or not link.excused:
+        if link.greeted or link.standby or link.peer_life or not link.excused:
             return None
         if link.unmet:
             return None  # it was made to join what is behind it, which has not gone from there yet
