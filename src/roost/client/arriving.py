@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from msgspec import Meta, Struct, field, msgpack
 
 from roost.broker.messages import CONTROL, DATA, Delivery
-from roost.language.event import ATTRIBUTES_MAX
-from roost.language.values import INT_MAX, INT_MIN, STRING_LENGTH_MAX
 from roost.wire.codec import PREFIX_SIZE
-from roost.wire.kinds import FRAME_ITEMS, MESSAGE_TAGS
+from roost.wire.kinds import FRAME_ITEMS, MESSAGE_TAGS, Attributes, Count
 
 if TYPE_CHECKING:
     from roost.client.bundling import Bundling
@@ -52,18 +50,8 @@ class Arrived(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fie
     """A publication that has arrived, with the items that it has on the wire: to be read as one is."""
 
     publisher: str
-    sequence: Annotated[int, Meta(ge=0, le=INT_MAX)]
-    # What the wire's own decoder takes (see `kinds`).
-    attributes: Annotated[
-        dict[
-            str,
-            bool
-            | Annotated[int, Meta(ge=INT_MIN, le=INT_MAX)]
-            | float
-            | Annotated[str, Meta(max_length=STRING_LENGTH_MAX)],
-        ],
-        Meta(max_length=ATTRIBUTES_MAX),
-    ]
+    sequence: Count
+    attributes: Attributes
     payload: bytes
     content_type: str
     headers: dict[str, str]

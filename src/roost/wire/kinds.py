@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import GenericAlias
-from typing import Annotated, Any, Final, NamedTuple, get_type_hints
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, get_type_hints
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -219,13 +219,13 @@ def _item_type(name: str, hint: Any, limits: Limits) -> Any:
         length = limits.reason_length_max if name == "reason" else limits.name_length_max
         return _string(length)
     if hint is int:
-        return _COUNT
+        return Count
     if hint == tuple[Span, ...]:
-        return GenericAlias(tuple, (GenericAlias(tuple, (_COUNT, _COUNT)), ...))
+        return GenericAlias(tuple, (GenericAlias(tuple, (Count, Count)), ...))
     if hint is bytes:
         return Annotated[bytes, Meta(max_length=limits.payload_bytes_max)]
     if hint is Event:
-        return _ATTRIBUTES
+        return Attributes
     if hint in PARSERS:
         return _string(limits.filter_length_max)
     if hint == Priority:
@@ -250,8 +250,8 @@ def _string(length_max: int) -> Any:
 # The lengths of names are not in it: with them msgspec would make new names for each event instead of
 # sharing them, and take half as long again. `Decoder` looks at the names.
 # All of them are counts, or numbers of things counted.
-_COUNT: Final[Any] = Annotated[int, Meta(ge=0, le=INT_MAX)]
-_ATTRIBUTES: Final[Any] = Annotated[
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=INT_MAX)]
+Attributes: TypeAlias = Annotated[
     dict[
         str,
         bool

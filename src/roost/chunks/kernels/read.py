@@ -141,10 +141,10 @@ from roost.chunks.kernels.tables import AT as KEY_AT
 from roost.chunks.kernels.tables import LENGTH as KEY_LENGTH
 from roost.chunks.kernels.tables import VALUE, find, find_number
 from roost.chunks.kernels.ways import number_of_way, resolved
-from roost.chunks.kernels.words import Bytes, inlined, is_text, lean, number_at, same, string_at
+from roost.chunks.kernels.words import Bytes, inlined, is_text, lean, same, string_at
 from roost.matching.kernels.heap import Cells
 from roost.matching.kernels.jit import array_at, peek, poke
-from roost.matching.kernels.octets import as_bits, as_float, be16, be32, be64, octets_at
+from roost.matching.kernels.octets import as_bits, as_float, be16, be32, be64, number_at, octets_at
 from roost.matching.kernels.search import NUMBERS, match_one
 
 _EXACT_INT = np.int64(1) << 53

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from roost.matching.kernels.jit import FOLDER as MATCHING
 from roost.matching.kernels.jit import Workshop, peek
-from roost.matching.kernels.octets import be16, be32, be64, le64
+from roost.matching.kernels.octets import be16, le64
 
 Bytes = NDArray[np.uint8]
 
@@ -203,35 +203,3 @@ def string_at(b: Bytes, at: int, end: int) -> tuple[int, int]:
     if start + n > end:
         return at, np.int64(-1)
     return start, n
-
-
-@lean
-def number_at(b: Bytes, at: int, end: int) -> tuple[int, int, bool]:
-    """(where it ends, the number, whether there is one): a whole number of 64 bits with a sign."""
-    none = (at, np.int64(0), False)
-    if at >= end:
-        return none
-    mark = np.int64(peek(b, at))
-    if mark < 0x80:
-        return at + 1, mark, True
-    if mark >= 0xE0:
-        return at + 1, mark - 0x100, True
-    if mark < 0xCC or mark > 0xD3:
-        return none
-    size = np.int64(1) << ((mark - 0xCC) & 3)
-    if at + 1 + size > end:
-        return none
-    if size == 1:
-        value = np.int64(peek(b, at + 1))
-    elif size == 2:
-        value = be16(b, at + 1)
-    elif size == 4:
-        value = be32(b, at + 1)
-    else:
-        value = be64(b, at + 1)
-        if mark == 0xCF and value < 0:
-            return none
-    if mark >= 0xD0 and size < 8:
-        half = np.int64(1) << (8 * size - 1)
-        value = (value ^ half) - half
-    return at + 1 + size, value, True

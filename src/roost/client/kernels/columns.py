@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roost.client.kernels import lean
-from roost.client.kernels.reading import map_head, whole_at
+from roost.client.kernels.reading import map_head
 from roost.matching.kernels.heap import Cells
 from roost.matching.kernels.jit import move, peek, poke
-from roost.matching.kernels.octets import Octets, be64, octets_of, same_octets
+from roost.matching.kernels.octets import Octets, be64, number_at, octets_of, same_octets
 from roost.matching.kernels.reading import string_head
 
 # Of a column: where its name stands, how long it is, the kinds of its values, the bytes of its strings.
@@ -78,8 +78,8 @@ def read_columns(data: bytes, maps: Cells, columns: Cells, kinds: Octets, values
                 p += 1
             elif mark < 0x80 or mark >= 0xE0 or 0xCC <= mark <= 0xD3:
                 kind = np.int64(INT)
-                p, value = whole_at(b, p, stop)
-                if p < 0:
+                p, value, good = number_at(b, p, stop)
+                if not good:
                     return np.int64(UNUSUAL)
             else:
                 kind = np.int64(STRING)

@@ -20,8 +20,8 @@ from roost.matching.kernels.octets import (
     Octets,
     be16,
     be32,
-    be64,
     is_text,
+    number_at,
     octets_of,
     same_octets,
 )
@@ -57,38 +57,6 @@ def _text_behind(b: Octets, at: int, stop: int) -> int:
     return start + size if good else np.int64(-1)
 
 
-@lean
-def whole_at(b: Octets, at: int, stop: int) -> tuple[int, int]:
-    """(behind it, number): a whole number of 64 bits with a sign; -1 if there is none."""
-    none = (np.int64(-1), np.int64(0))
-    if at >= stop:
-        return none
-    mark = np.int64(peek(b, at))
-    if mark < 0x80:
-        return at + 1, mark
-    if mark >= 0xE0:
-        return at + 1, mark - 0x100
-    if mark < 0xCC or mark > 0xD3:
-        return none
-    size = np.int64(1) << (mark & 3)
-    if at + 1 + size > stop:
-        return none
-    if size == 1:
-        value = np.int64(peek(b, at + 1))
-    elif size == 2:
-        value = be16(b, at + 1)
-    elif size == 4:
-        value = be32(b, at + 1)
-    else:
-        value = be64(b, at + 1)
-        if mark == 0xCF and value < 0:
-            return none
-    if mark >= 0xD0:
-        unused = np.int64(64) - 8 * size
-        value = (value << unused) >> unused
-    return at + 1 + size, value
-
-
 @inlined
 def map_head(b: Octets, at: int, stop: int) -> tuple[int, int]:
     """(behind it, how many) of the head of a map; -1 if there is none, or a very large one."""
@@ -113,7 +81,8 @@ def _value_behind(b: Octets, at: int, stop: int) -> int:
     if 0xC2 <= mark <= 0xC3:
         return at + 1
     if mark < 0x80 or mark >= 0xE0 or 0xCC <= mark <= 0xD3:
-        return whole_at(b, at, stop)[0]
+        behind, _, good = number_at(b, at, stop)
+        return behind if good else np.int64(-1)
     return _text_behind(b, at, stop)
 
 
@@ -208,8 +177,8 @@ def note_frames(data: bytes, at: int, number: int, count_max: int, notes: Cells)
         start, size = string_head(b, own + 1, stop)
         if size < 0:
             break
-        attributes, sequence = whole_at(b, start + size, stop)
-        if attributes < 0:
+        attributes, sequence, good = number_at(b, start + size, stop)
+        if not good:
             break
         behind = _map_behind(b, attributes, stop)
         if behind < 0 or not _is_rest(b, behind, stop):

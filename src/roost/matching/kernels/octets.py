@@ -203,3 +203,36 @@ def is_text(octets: Octets, at: int, length: int) -> bool:
             low, high = np.int64(0x80), np.int64(0xBF)
         i += 1 + more
     return True
+
+
+@lean
+def number_at(b: Octets, at: int, end: int) -> tuple[int, int, bool]:
+    """(where it ends, the number, whether there is one): a whole number of 64 bits with a sign."""
+    none = (at, np.int64(0), False)
+    if at >= end:
+        return none
+    mark = np.int64(peek(b, at))
+    if mark < 0x80:
+        return at + 1, mark, True
+    if mark >= 0xE0:
+        return at + 1, mark - 0x100, True
+    if mark < 0xCC or mark > 0xD3:
+        return none
+    # 0xCC to 0xCF have 1, 2, 4 and 8 bytes without a sign, 0xD0 to 0xD3 with one.
+    size = np.int64(1) << (mark & 3)
+    if at + 1 + size > end:
+        return none
+    if size == 1:
+        value = np.int64(peek(b, at + 1))
+    elif size == 2:
+        value = be16(b, at + 1)
+    elif size == 4:
+        value = be32(b, at + 1)
+    else:
+        value = be64(b, at + 1)
+        if mark == 0xCF and value < 0:
+            return none  # more than 64 bits with a sign have
+    if mark >= 0xD0:
+        unused = np.int64(64) - 8 * size
+        value = (value << unused) >> unused
+    return at + 1 + size, value, True

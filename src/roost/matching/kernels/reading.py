@@ -32,6 +32,7 @@ from roost.matching.kernels.octets import (
     be32,
     be64,
     is_text,
+    number_at,
     octets_at,
     octets_of,
     two_words,
@@ -88,24 +89,9 @@ def read_number(octets: Octets, at: int, stop: int) -> tuple[int, int, float]:
         return np.int64(_NUMBER), at + 9, as_float(be64(octets, at + 1))
     if 0xC2 <= mark <= 0xC3:
         return np.int64(_BOOL), at + 1, float(mark - 0xC2)
-    # 0xCC to 0xCF have 1, 2, 4 and 8 bytes without a sign, 0xD0 to 0xD3 with one.
-    size = np.int64(1) << (mark & 3)
-    end = at + 1 + size
-    if mark < 0xCC or mark > 0xD3 or end > stop:
+    end, whole, good = number_at(octets, at, stop)
+    if not good:
         return np.int64(_OTHER), at, 0.0
-    if size == 1:
-        whole = np.int64(peek(octets, at + 1))
-    elif size == 2:
-        whole = be16(octets, at + 1)
-    elif size == 4:
-        whole = be32(octets, at + 1)
-    else:
-        whole = be64(octets, at + 1)
-        if mark == 0xCF and whole < 0:
-            return np.int64(_OTHER), at, 0.0  # more than 64 bits with a sign have
-    if mark >= 0xD0:
-        unused = np.int64(64) - 8 * size
-        whole = (whole << unused) >> unused
     if whole > EXACT_INT or whole < -EXACT_INT:
         return np.int64(_LARGE), end, 0.0
     return np.int64(_NUMBER), end, float(whole)
