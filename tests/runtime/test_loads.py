@@ -78,7 +78,7 @@ class Relay:
                     if bytes_per_s < 1e9:
                         await asyncio.sleep(len(data) / bytes_per_s)
         finally:
-            writer.close()
+            writer.transport.abort()  # whatever it still holds
 
     async def stop(self) -> None:
         self._server.close()

@@ -65,8 +65,10 @@ def meet(
     both: bool = True,  # say why, if they do not meet
 ) -> Meeting:
     found = Meeting([], "", [])
+    channels: list[Channel[str]] = []
 
     async def met(channel: Channel[str]) -> None:
+        channels.append(channel)
         found.heard.append(await channel.hear())
         channel.say("and here")
 
@@ -76,15 +78,18 @@ def meet(
         port = server.sockets[0].getsockname()[1]
         try:
             channel = await dial(HOST, port, tokens[1], dials, str)
+            channels.append(channel)
             channel.say("there")
             found.heard.append(await channel.hear())
-            channel.close()
         except PairWireError as error:
             while both and not found.listener:  # which hears of it in its own time
                 await asyncio.sleep(0.01)
             return found._replace(dialler=str(error))
         finally:
             server.close()
+            for channel in channels:
+                channel.abort()
+            await asyncio.sleep(0.01)  # in which they are closed
         return found
 
     async def in_time() -> Meeting:

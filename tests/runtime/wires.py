@@ -40,12 +40,16 @@ class Wire:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self._writers.add(writer)
         try:
             behind, to_behind = await asyncio.open_connection(HOST, self._port_behind)
         except OSError:
             writer.close()
             return
-        self._writers |= {writer, to_behind}
+        if writer.transport.is_closing():  # this was closed meanwhile
+            to_behind.transport.abort()
+            return
+        self._writers.add(to_behind)
         self._spawn("up", reader, to_behind)
         self._spawn("down", behind, writer)
 

@@ -286,7 +286,10 @@ class BrokerServer:
         await self.tasks.end()
         self.shell.stop()
         for connection in list(self._open.values()):
-            connection.transport.close()
+            if connection.transport.get_write_buffer_size():
+                connection.transport.abort()  # it had its time, and to close would wait for it
+            else:
+                connection.transport.close()
         await asyncio.sleep(0)
         try:
             if self._store is not None:

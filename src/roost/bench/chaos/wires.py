@@ -35,6 +35,7 @@ class Wire:
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
+        self._is_closed = False
         self.heal()
 
     async def open(self) -> None:
@@ -66,14 +67,21 @@ class Wire:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
-        for gate in self._gates.values():
-            await gate.wait()  # to be connected takes a word each way
-        found = await self._behind()
+        found = None
+        try:
+            for gate in self._gates.values():
+                await gate.wait()  # to be connected takes a word each way
+            found = await self._behind()
+        finally:
+            if found is None:  # nobody answers, or this is closed meanwhile
+                self._writers.discard(writer)
+                writer.close()
         if found is None:
-            self._writers.discard(writer)
-            writer.close()
             return
         behind, to_behind = found
+        if self._is_closed:
+            to_behind.transport.abort()
+            return
         self._writers.add(to_behind)
         self._spawn("up", reader, to_behind)
         self._spawn("down", behind, writer)
@@ -109,6 +117,7 @@ class Wire:
             sink.close()
 
     async def close(self) -> None:
+        self._is_closed = True
         if self._server is not None:
             self._server.close()
         self.heal()
