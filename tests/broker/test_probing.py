@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+import pytest
+
 from roost.broker import events as ev
+from roost.broker import modules
 from roost.broker.messages import Ping, Pong, Probed, Publication
 from roost.broker.module import Module, Surroundings
 from roost.broker.names import Address
@@ -58,6 +61,22 @@ def test_all_are_asked_a_few_at_a_time() -> None:
     # Nothing is left of it: one connection, to where the client is, and no session elsewhere.
     assert sum("P" in c.ends for c in federation.connections.values()) == 1
     assert [b for b in NAMES if federation.brokers[b].sessions] == ["B1"]
+
+
+def test_of_many_questions_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few are answered, they take so much memory and no more."""
+    monkeypatch.setattr(modules, "PROBES_MAX", 2)
+    curious = Curious()
+    federation = Federation(*pairwise(NAMES), modules=lambda name: [curious] * (name == "B1"))
+    clients = ["P", "Q", "R"]
+    for client in clients:
+        federation.client(client, "B1")
+    federation.settle()
+    federation.brokers["B1"].node.work.commands = []
+    assert all(curious.around.probe(client, [Address("B2")]) for client in clients)
+    federation._execute("B1", federation.brokers["B1"].node.work.commands)
+    federation.settle()
+    assert [client for client, _ in curious.found] == ["Q", "R"]
 
 
 def test_the_time_is_that_from_the_question_to_the_answer() -> None:

@@ -58,6 +58,18 @@ async def test_a_publisher_of_columns_waits_for_acknowledgements() -> None:
         assert machine.accepted == 1_001
 
 
+@pytest.mark.parametrize("pending_max", [1, 2, 3])
+@in_loop
+async def test_many_go_out_though_hardly_any_may_be_on_their_way(pending_max: int) -> None:
+    async with serving() as server, connect(url_of(server), pending_max=pending_max) as client:
+        table = pyarrow.table({"n": list(range(40))})
+        assert await client.publish_many(table) == 40
+        assert await client.publish_many([{"n": n} for n in range(40)]) == 40
+        await client.flush()
+        assert client._line is not None
+        assert client._line.machine.accepted == 80
+
+
 @in_loop
 async def test_a_publisher_waits_for_acknowledgements() -> None:
     async with serving() as server, connect(url_of(server), pending_max=100) as client:

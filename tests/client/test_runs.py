@@ -24,7 +24,7 @@ from roost.client.memory import MemoryTransport
 from roost.errors import UserError
 from roost.language import Event, LanguageError, Value
 from roost.wire import StreamDecoder, encode
-from tests.client.support import cut, in_loop, numbers, serving, take, url_of
+from tests.client.support import cut, in_loop, numbers, serving, take, until, url_of
 from tests.language.strategies import names, values
 
 attributes = st.dictionaries(st.one_of(names(), st.just("class")), values(nan=True), max_size=4)
@@ -377,6 +377,21 @@ async def test_a_refusal_amid_many() -> None:
             await client.flush()
         assert refused.value.events == 10
         assert numbers(await take(subscription, 10)) == list(range(10, 20))
+
+
+@in_loop
+async def test_a_run_wants_a_connection() -> None:
+    """Without one, events wait in the machine, frame by frame."""
+    async with serving() as server:
+        client = await connect(url_of(server))
+        await client.publish({"n": 1})
+        await client.flush()
+        assert client._line is not None
+        assert client._line.running.begin()
+        client._line.running.end()
+    await until(lambda: client.state == "connecting")
+    assert not client._line.running.begin()
+    await client.close(0.1)
 
 
 def test_names_of_arguments() -> None:

@@ -15,6 +15,7 @@ from roost.broker.hops import Session
 from roost.broker.messages import AttachRefused, Ping, Refused, Settle
 from roost.broker.requests import Requests
 from roost.client import ConnectError, SessionOver, connect
+from roost.client import line as lines
 from roost.runtime.tables import LimitsTable
 from roost.wire import PREFACE, encode
 from tests.client.support import config, in_loop, numbers, serving, take, until, url_of
@@ -112,6 +113,24 @@ async def test_a_durable_session_that_is_refused_for_good_is_over() -> None:
     async with refusing(AttachRefused("another process has taken it over"), port):
         with pytest.raises(SessionOver, match="another process has taken it over"):
             await durable.get(20)
+        await client.close(0.1)
+
+
+@in_loop
+async def test_a_session_that_is_refused_for_long_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An older broker that is full for now says no more than that: it is asked again for a while."""
+    monkeypatch.setattr(lines, "REFUSED_S", 1.0)
+    async with serving() as first:
+        port = first.port
+        client = await connect(url_of(first))
+        events = client.subscribe("n > 0")
+        await events.ready()
+    async with refusing(AttachRefused("it is full"), port) as (refuser, _):
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(SessionOver, match="it is full"):
+            await events.get(20)
+        assert asyncio.get_running_loop().time() - began >= 1.0
+        assert refuser.refused > 1
         await client.close(0.1)
 
 
