@@ -78,6 +78,20 @@ def restore(lane: Lane, store: dict[StoreKey, object]) -> None:
     lane.restore(sent, received, outbox, runs, acked)
 
 
+@pytest.mark.parametrize("priority", [CONTROL, DATA])
+def test_a_class_that_begins_again_has_its_records_where_they_were(priority: int) -> None:
+    end = End()
+    for number in (1, 2):
+        if number == 2:
+            (end.channel.begin_control if priority == CONTROL else end.channel.begin_data)()
+        end.channel.lanes[priority].push(message(number), 0)
+        end.commit()
+    end.crash()
+    lane = end.channel.lanes[priority]
+    assert lane.sent == 1
+    assert [frame.message for frame in waiting_in(lane)] == [message(2)]
+
+
 def stored(lane: Lane, store: dict[StoreKey, object]) -> dict[int, Message]:
     """What a store has for a lane, whether it has arrived or not."""
     found: dict[int, Message] = {}

@@ -217,6 +217,16 @@ def test_modules_see_the_clients_and_neighbours_of_their_broker() -> None:
     assert counter.neighbours[-1] == ()
 
 
+def test_whom_a_module_may_move() -> None:
+    """Those who are here, and not for good: a durable session stays where what waits for it is."""
+    federation = Counted()
+    federation.client("stays", "B3", durable=True)
+    federation.settle()
+    here = federation.counters["B3"].here
+    assert [name for name in ("sub", "stays", "nobody") if here.is_movable(name)] == ["sub"]
+    assert list(here.movable()) == ["sub"]
+
+
 def test_a_module_may_take_back_what_it_asked_for() -> None:
     federation = Counted()
     federation.have("B3", lambda counter: counter.here.unsubscribe("reports"))

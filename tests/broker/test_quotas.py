@@ -433,3 +433,13 @@ def test_many_that_were_refused_together_are_no_deafness() -> None:
     acknowledge(eve)
     assert desk.reading == [PauseReading, ResumeReading]
     assert "eve" in desk.broker.sessions
+
+
+def test_what_it_asks_behind_those_is_answered() -> None:
+    """It was on its way when its data was read no further."""
+    desk = Desk(quotas=UserQuotas(answers=80))
+    eve = session(desk, "eve")
+    for number in range(1, 60):
+        eve.publish(number, {"class": "a"})
+    assert [type(each) for each in messages(eve.heard)] == [Refused] * 59
+    assert desk.reading == [PauseReading]

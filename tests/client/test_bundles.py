@@ -341,6 +341,19 @@ async def test_what_comes_together_is_one_item_until_somebody_wants_an_event() -
         assert [ack.data for ack in there.far.acks()] == [500]
 
 
+@pytest.mark.parametrize("size", [0, 255, 256, 65_535, 65_536, 70_000])
+@in_loop
+async def test_payloads_of_all_sizes_are_taken_together(size: int) -> None:
+    async with reader((1_000, 1_000), bundles=True) as there:
+        payload = bytes(range(256)) * 300
+        stream = [{**each, "payload": payload[:size]} for each in plain(30)]
+        there.far.send(bytes_of(stream, there.ids))
+        (bundle,) = there.subscriptions[0]._inbox.items
+        assert type(bundle) is Bundle
+        events = await there.subscriptions[0].batch(30)
+        assert [event.payload for event in events] == [payload[:size]] * 30
+
+
 @in_loop
 async def test_a_bundle_is_cut_to_what_is_asked_for_and_to_what_there_is_room_for() -> None:
     async with reader((100, 1_000), bundles=True) as there:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from roost.client import BadUrl, Closed, connect
+from roost.broker.requests import Requests
+from roost.client import BadUrl, Closed, NotInTime, connect
 from roost.client.polling import close_queue, open_queue, poll
 
 URL = "memory://polling"
@@ -59,6 +61,17 @@ def test_a_queue_that_is_gone_is_told_so() -> None:
                     pass
 
     asyncio.run(play())
+
+
+def test_a_queue_is_in_place_before_it_has_a_handle() -> None:
+    """Whoever is told the handle may count on what is published from then on."""
+
+    async def play() -> None:
+        with pytest.raises(NotInTime):
+            await open_queue(URL, "n >= 0", timeout_s=0.2)
+
+    with mock.patch.object(Requests, "settles"):  # the broker does not answer
+        asyncio.run(play())
 
 
 @pytest.mark.parametrize("handle", ["memory://x", "memory://x#queue=1", "#queue=1&filter=x&more=2"])

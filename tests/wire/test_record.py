@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import msgpack
 
-from roost.broker.messages import DATA, Delivery, Message, Publication
-from roost.wire import WireError, pack_record, publication_bytes, unpack_record
+from roost.broker.messages import CONTROL, DATA, Delivery, Frame, Message, Publication
+from roost.wire import WireError, encode, pack_record, publication_bytes, unpack_record
 from tests.language.strategies import advertisements, subscriptions
 from tests.wire.strategies import messages, parcels
 from tests.wire.support import one_of_each, quote
@@ -52,6 +52,12 @@ def test_a_publication_is_not_encoded_again() -> None:
 @given(messages, st.one_of(st.integers(0, 200), st.integers(-(2**63), 2**63 - 1)))
 def test_what_is_sent_comes_back_by_the_short_way_too(message: Message, hops: int) -> None:
     assert repr(unpack_record(pack_record((message, hops)))) == repr((message, hops))
+
+
+@pytest.mark.parametrize("message", [quote(), Delivery(quote(), ("s",))])
+def test_an_event_is_kept_as_the_frame_that_it_was_or_would_be(message: Message) -> None:
+    """With no number yet, and its hops beside it: older versions read it by the usual way."""
+    assert encode(Frame(CONTROL, 0, message, 0))[4:] in pack_record((message, 3))
 
 
 @pytest.mark.parametrize("hops", [0, 127, 128])

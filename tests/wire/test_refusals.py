@@ -195,6 +195,7 @@ def test_a_filter_of_parentheses() -> None:
             1,
         ),
         (b"\x91\xa1P", "parcel.tag: expected `int`, got `str`; expected one of", "parcel.tag", 1),
+        (b"\x91\x01", "Ack: expected an array of 3 items: tag, control, data", "Ack", None),
         (b"\x92\x01\x03", "Ack: expected an array of 3 items: tag, control, data", "Ack", None),
         (
             b"\x94\x01\x03\x04\x05",
