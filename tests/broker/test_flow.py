@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from roost.broker import commands as do
 from roost.broker import events as ev
 from roost.broker import flow
+from roost.broker.messages import DATA, Frame, Publication
+from roost.language import Event
 from tests.broker.kit import Federation
 
 
@@ -158,3 +160,23 @@ def test_who_was_stopped_by_the_machine_goes_on_when_it_has_room() -> None:
     broker.node.work.begin(federation.now)
     broker.node.pausing.go_on()
     assert broker.node.work.commands == [do.ResumeReading(connection)]
+
+
+def test_the_short_way_takes_what_a_neighbour_sends_next() -> None:
+    """And nothing else."""
+    federation = crowd(ack_delay_s=0.5)
+    connection = connection_of(federation, "B1", "B2")
+    broker = federation.brokers["B2"]
+    received = broker.links["B1"].channel.data.received
+    parcels = [
+        Frame(DATA, received + n, Publication("pub", n, Event({"a": n}))) for n in range(1, 5)
+    ]
+    federation.handle("B2", ev.Received(connection, (parcels[0],)))
+    assert broker.take(connection, parcels[2], federation.now) is None  # one is missing
+    assert broker.take(connection, parcels[0], federation.now) is None  # it has been here before
+    for parcel in parcels[1:3]:
+        (delivery,) = broker.take(connection, parcel, federation.now) or ()
+        assert isinstance(delivery, do.Deliver)
+        assert delivery.publication is parcel.message
+    federation.handle("B2", ev.Received(connection, (parcels[3],)))
+    assert broker.links["B1"].channel.data.received == received + 4

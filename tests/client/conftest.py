@@ -33,6 +33,7 @@ BROKERS_ONLY = {
         "test_the_first_event_gets_to_the_other_end_of_a_federation",
         "test_what_was_refused_is_raised_on_leaving_at_the_latest",
     },
+    "test_durable": {"test_it_is_ready_though_a_neighbour_is_away"},
     "test_outbox": {
         "test_a_refused_advertisement",
         "test_a_refused_event_is_not_skipped",

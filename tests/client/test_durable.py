@@ -14,6 +14,7 @@ from roost.client import (
     Client,
     Closed,
     ConnectError,
+    NotEverywhere,
     NotInTime,
     ReceivedEvent,
     Refused,
@@ -97,6 +98,18 @@ async def test_exactly_what_was_not_acknowledged_comes_again(url: str) -> None:
             await publisher.publish({"n": 13})
             assert numbers(await take(sub, 1)) == [13]
             await sub.forget()
+
+
+@in_loop
+async def test_it_is_ready_though_a_neighbour_is_away() -> None:
+    """What is told that one waits; who wants to know of it asks for it."""
+    async with serving(config(neighbours={"B9": "127.0.0.1:1"})) as server:
+        client = await connect(url_of(server))
+        subscription = client.subscribe("n >= 0", durable="d")
+        await subscription.ready(20)
+        with pytest.raises(NotEverywhere, match="B9"):
+            await subscription.ready(0.5, everywhere=True)
+        await client.close()
 
 
 @in_loop

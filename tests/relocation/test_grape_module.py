@@ -19,6 +19,7 @@ from roost.language import Event
 from roost.optimising.bitvector import BitVector
 from roost.relocation import Goal, Grape, GrapeConfig, Terms
 from roost.relocation.collecting import NO_LOAD
+from roost.relocation.history import Past
 from roost.relocation.notes import (
     Arriving,
     LinkPing,
@@ -361,6 +362,20 @@ def test_several_that_are_about_to_come_are_counted_before_they_show() -> None:
     federation.advance(SHOWN_AFTER_S)
     publish(federation, 8)
     assert federation.clients["P"].address == "B3"
+
+
+def test_what_is_known_of_a_publisher_goes_to_where_it_will_be() -> None:
+    """Those on the way pass it on, and keep nothing of it."""
+    federation = federation_of(
+        (("B1", "B2"), ("B2", "B3")), {"B3": 1}, lambda: Grape(GrapeConfig())
+    )
+    past = (Past(1, ()),)
+    arriving = Arriving("Q", ("B3",), "a test", {}, past, 5.0)
+    module_at(federation, "B2").told("B1", body_of(arriving), federation.now)
+    assert module_at(federation, "B2")._histories.take("Q") == ()
+    arrived = msgspec.structs.replace(arriving, path=())
+    module_at(federation, "B3").told("B2", body_of(arrived), federation.now)
+    assert module_at(federation, "B3")._histories.take("Q") == past
 
 
 def test_round_trips_are_asked_of_the_client_and_count() -> None:
