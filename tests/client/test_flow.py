@@ -4,6 +4,7 @@ others of its client not for long."""
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 from unittest import mock
 
 import pyarrow
@@ -114,6 +115,29 @@ async def test_large_events_are_bounded_by_their_bytes() -> None:
         assert machine.pending <= 10
         choke(server, False)
         await publishing
+        await client.flush()
+        assert machine.pending == 0
+
+
+@pytest.mark.parametrize("as_columns", [False, True])
+@in_loop
+async def test_many_events_wait_for_their_bytes_as_well(as_columns: bool) -> None:
+    rows: list[dict[str, Any]] = [
+        {"n": n, **{f"a{i}": "x" * 1_000 for i in range(20)}} for n in range(3_000)
+    ]
+    async with serving() as server, connect(url_of(server), pending_bytes_max=4_000_000) as client:
+        await client.publish({"n": 0})
+        await client.flush()
+        assert client._line is not None
+        machine = client._line.machine
+        choke(server, True)
+        events = pyarrow.Table.from_pylist(rows) if as_columns else rows
+        publishing = asyncio.create_task(client.publish_many(events))
+        done, _ = await asyncio.wait((publishing,), timeout=0.5)
+        assert not done
+        assert 4_000_000 < machine.pending * 20_000 <= 6_000_000  # half of the bound at a time
+        choke(server, False)
+        assert await publishing == 3_000
         await client.flush()
         assert machine.pending == 0
 

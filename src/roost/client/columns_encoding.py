@@ -85,6 +85,11 @@ class Encoder:
             shapes.append((word, tuple(names)))
         return shapes
 
+    def rows_within(self, first: int, most: int, bytes_max: int) -> int:
+        """How many rows from this one on fit into so many bytes: at least one, and no more than `most`."""
+        sizes = np.cumsum(self._sizes[first : first + most])
+        return max(1, int(np.searchsorted(sizes, bytes_max, "right")))
+
     def frames(
         self, first: int, rows: int, sequence: int, prefix: bytes, number: int, tail: bytes
     ) -> bytes:

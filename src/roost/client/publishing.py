@@ -16,8 +16,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from roost.broker.events import (
@@ -86,6 +88,7 @@ class Publishing:
         self._refused_events = 0  # of all of them
         self._turn = 0
         self._granted = 0  # events that may be put before the bounds have to be looked at
+        self._bytes_a_turn = options.pending_bytes_max // 2  # of many
         # Bytes published, those that are acknowledged for certain, and steps: (number, bytes up to it).
         self._bytes = 0
         self._bytes_acked = 0
@@ -142,25 +145,32 @@ class Publishing:
     async def publish_many(self, many: Sequence[Checked]) -> None:
         """The same of many events, in their order, a turn of them at a time."""
         step = min(TURN_MANY, max(1, self._options.pending_max // 2))
-        for first in range(0, len(many), step):
+        first = 0
+        while first < len(many):
             await self._turn_of_many(first)
             part = many[first : first + step]
+            raws = [checked[0] for checked in part]
+            if sum(map(len, raws)) > self._bytes_a_turn:
+                count = max(1, bisect_right([*accumulate(map(len, raws))], self._bytes_a_turn))
+                part, raws = part[:count], raws[:count]
             if self._derived is not None:
                 self._advertise_derived({checked[1]: None for checked in part})
-            self._send_many(part)
+            self._send_many(part, raws)
+            first += len(part)
 
     async def publish_columns(self, encoder: Encoder, rest: Callable[[int], list[Checked]]) -> None:
         """The same of events in columns; `rest` gives those from a row on one by one, if need be."""
         step = min(TURN_COLUMNS, max(1, self._options.pending_max // 2))
         shapes = [] if self._derived is None else encoder.shapes()
         running, numbering = self._line.running, self._machine.numbering
-        for first in range(0, encoder.rows, step):
+        first = 0
+        while first < encoder.rows:
             await self._turn_of_many(first)
             self._advertise_derived(shapes)
             if not (running.is_open or running.begin()):
                 await self.publish_many(rest(first))
                 return
-            rows = min(step, encoder.rows - first)
+            rows = encoder.rows_within(first, step, self._bytes_a_turn)
             number = numbering.last + 1
             sequence = running.next_sequence
             data = encoder.frames(first, rows, sequence, self._prefix, number, tail_of(time.time()))
@@ -168,6 +178,7 @@ class Publishing:
             running.put_frames(data, rows)
             running.end()
             self._count(numbering.last, len(data))
+            first += rows
 
     async def _turn_of_many(self, first: int) -> None:
         """Before the next of many are sent."""
@@ -179,8 +190,8 @@ class Publishing:
             await self._room()
         self._line.check()
 
-    def _send_many(self, part: Sequence[Checked]) -> None:
-        """`_send` for events that have nothing but attributes."""
+    def _send_many(self, part: Sequence[Checked], raws: Sequence[bytes]) -> None:
+        """`_send` for events that have nothing but attributes, which are these."""
         running, numbering = self._line.running, self._machine.numbering
         if not (running.is_open or running.begin()):
             for checked in part:
@@ -188,7 +199,7 @@ class Publishing:
             return
         number = numbering.last + 1
         numbering.last += len(part)
-        size = running.put_many(self._prefix, number, [checked[0] for checked in part])
+        size = running.put_many(self._prefix, number, raws)
         running.end()
         self._count(numbering.last, size)
 
