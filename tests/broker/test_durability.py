@@ -284,6 +284,15 @@ def test_the_marker_of_a_session_that_is_handed_over_outlives_a_crash(crashes: i
     federation.check_quiet()
 
 
+def test_where_a_neighbour_is_outlives_a_crash() -> None:
+    """One that was added while the broker ran: its settings do not know."""
+    federation = chain(routing="flooding")
+    federation.handle("B1", ev.LinkAdded("B9", dial=True, address=Address("b9.example:1")))
+    federation.restart("B1", keep_store=True)
+    link = federation.brokers["B1"].links["B9"]
+    assert (link.dials, link.address) == (True, "b9.example:1")
+
+
 def test_without_a_store_nothing_waits() -> None:
     federation = Federation(*CHAIN)
     assert not any(federation.commits.values())

@@ -198,6 +198,23 @@ async def test_where_the_standby_is_all_sessions_of_a_client_know() -> None:
 
 
 @in_loop
+async def test_a_broker_that_has_a_standby_is_not_waited_for_as_long() -> None:
+    async with serving() as first, serving() as second:
+        identity = first.shell.machine.identity
+        identity.epoch, identity.beside = 1, f"127.0.0.1:{second.port}"
+        async with connect(url_of(first), keepalive_s=600) as client:
+            assert client._line is not None
+            (connection,) = client._line._connections
+            assert connection._keepalive is not None
+            assert connection._keepalive.dead_after_s < 60
+        async with connect(url_of(second), keepalive_s=600) as client:
+            assert client._line is not None
+            (connection,) = client._line._connections
+            assert connection._keepalive is not None
+            assert connection._keepalive.dead_after_s > 600
+
+
+@in_loop
 async def test_ones_own_broker_is_waited_for_before_another_gets_its_turn(tmp_path: Path) -> None:
     async with (
         serving() as other,

@@ -122,6 +122,17 @@ def test_what_is_remembered_is_bounded() -> None:
     assert sessions.take("P5", 1) is not None
 
 
+def test_rests_that_are_remembered_are_bounded_too() -> None:
+    """Of very many publishers the one that began to rest first may be looked at again sooner."""
+    sessions = TraceSessions(1, rest_s=60.0)
+    for number in range(PUBLISHERS_MAX + 5):
+        publication = Publication(f"P{number}", 1, Event({}))
+        assert sessions.visited(Visit(publication, 0, f"P{number}", True, (), {}), 1.0)
+    assert len(sessions._until) == PUBLISHERS_MAX
+    assert not sessions._rests("P4", 2.0)
+    assert sessions._rests("P5", 2.0)
+
+
 # --- collecting -------------------------------------------------------------------------------------
 
 
