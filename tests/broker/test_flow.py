@@ -175,7 +175,9 @@ def test_the_short_way_takes_what_a_neighbour_sends_next() -> None:
     assert broker.take(connection, parcels[2], federation.now) is None  # one is missing
     assert broker.take(connection, parcels[0], federation.now) is None  # it has been here before
     for parcel in parcels[1:3]:
-        (delivery,) = broker.take(connection, parcel, federation.now) or ()
+        commands = broker.take(connection, parcel, federation.now)
+        assert commands is not None
+        (delivery,) = commands
         assert isinstance(delivery, do.Deliver)
         assert delivery.publication is parcel.message
     federation.handle("B2", ev.Received(connection, (parcels[3],)))
