@@ -226,9 +226,13 @@ def test_a_full_store_and_a_full_queue() -> None:
     room.station.sessions["two"].channel.data.acknowledged(2)
     room.handle(ev.Relieved(2))
     one(event("one", 6))
-    assert [type(m) for m in room.heard[2]][-2:] == [Dropped, Delivery]
+    lane = room.station.sessions["two"].channel.data
+    lane.acknowledged(lane.sent)
+    one(event("one", 7))
+    # It is told once.
+    assert [type(m) for m in room.heard[2]][-3:] == [Dropped, Delivery, Delivery]
     room.handle(ev.StoreFilled(is_full=True))
-    assert one(event("one", 7)) == [Refused("one:7", "the store of M is full")]
+    assert one(event("one", 8)) == [Refused("one:8", "the store of M is full")]
 
 
 # --- what is kept, and who watches ------------------------------------------------------------------
