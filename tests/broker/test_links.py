@@ -578,3 +578,11 @@ def test_a_middle_that_is_gone_before_it_hears_that_its_link_has_moved_is_not_wa
     assert sorted(mover.links) == ["B1", "B2"]
     federation.advance(PATIENCE_S)
     assert list(mover.links) == ["B2"]
+
+
+def test_that_nobody_answers_is_news_only_where_a_neighbour_is_away() -> None:
+    """By then it may have dialled us, or be no neighbour any more."""
+    federation = Federation(("B1", "B2"))
+    federation.settle()
+    for name in ("B2", "B9"):
+        assert federation.brokers["B1"].handle(ev.LinkRefused(name, "nobody answers"), 0.0) == []

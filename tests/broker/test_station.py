@@ -12,6 +12,7 @@ from roost.broker import commands as do
 from roost.broker import events as ev
 from roost.broker.config import BrokerConfig
 from roost.broker.machine import Happening
+from roost.broker.machines import kind_of
 from roost.broker.messages import (
     PROTOCOL_VERSION,
     Advertise,
@@ -38,6 +39,7 @@ from roost.broker.module import Module, ModuleState, Visit
 from roost.broker.names import Address
 from roost.broker.permissions import Permission
 from roost.broker.station import Station
+from roost.errors import UserError
 from roost.language import Event, parse_advertisement, parse_subscription
 from tests.broker.test_modules import LOAD
 from tests.example.mesh import Mesh
@@ -296,3 +298,8 @@ def test_a_note_goes_ahead_of_data_unless_it_is_to_be_behind() -> None:
         station.note(mock.Mock(), b"second", cause="why", behind=True)
     notes = [call.args[1] for call in tell.call_args_list]
     assert [(note.body, note.behind) for note in notes] == [(b"first", False), (b"second", True)]
+
+
+def test_what_is_no_machine_is_refused() -> None:
+    with pytest.raises(UserError, match="is no machine; expected a class"):
+        kind_of("roost.language:Event")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tracemalloc
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from roost.broker.messages import (
     Frame,
     Message,
     Parcel,
+    Publication,
     Refused,
     Subscribe,
 )
@@ -374,3 +375,11 @@ def test_no_frame_may_be_longer_than_its_length_can_say() -> None:
     assert convert({"frame_bytes_max": most}, Limits).frame_bytes_max == most
     with pytest.raises(ValidationError, match="frame_bytes_max"):
         convert({"frame_bytes_max": most + 1}, Limits)
+
+
+def test_how_large_a_payload_may_be_if_nobody_says_otherwise() -> None:
+    """Half a megabyte: docs/OPERATING.md."""
+    for size in (1 << 19, (1 << 19) + 1):
+        frame = encode(Frame(DATA, 1, Publication("P", 1, Event({}), bytes(size))))
+        with pytest.raises(WireError) if size > 1 << 19 else nullcontext():
+            StreamDecoder().feed(PREFACE + frame)
