@@ -125,7 +125,7 @@ async def test_many_events_wait_for_their_bytes_as_well(as_columns: bool) -> Non
     rows: list[dict[str, Any]] = [
         {"n": n, **{f"a{i}": "x" * 1_000 for i in range(20)}} for n in range(3_000)
     ]
-    async with serving() as server, connect(url_of(server), pending_bytes_max=4_000_000) as client:
+    async with serving() as server, connect(url_of(server), pending_bytes_max=400_000) as client:
         await client.publish({"n": 0})
         await client.flush()
         assert client._line is not None
@@ -135,7 +135,8 @@ async def test_many_events_wait_for_their_bytes_as_well(as_columns: bool) -> Non
         publishing = asyncio.create_task(client.publish_many(events))
         done, _ = await asyncio.wait((publishing,), timeout=0.5)
         assert not done
-        assert 4_000_000 < machine.pending * 20_000 <= 6_000_000  # half of the bound at a time
+        # Half of the bound at a time; the buffers of the system would take more.
+        assert 400_000 < machine.pending * 20_000 <= 600_000
         choke(server, False)
         assert await publishing == 3_000
         await client.flush()
