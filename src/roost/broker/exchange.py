@@ -188,7 +188,7 @@ class Exchange:
         bound, half = self._session_bound, self._session_bound // 2
         size = 0  # worked out if anybody spills
         for hop in local:
-            if not isinstance(hop, Session):
+            if type(hop) is not Session:
                 assert isinstance(hop, Inside)
                 self._modules.heard(hop, publication, hop.matched, self._work.now)
                 continue
@@ -213,9 +213,10 @@ class Exchange:
             if lane.memory_max:
                 size = size or size_in_memory(publication)
                 hop.backlog.add(frame.sequence, size, lane.acked)
-            if lane.spilled:
-                self._flow.spilled(hop)
-            elif hop.open:
+                if lane.spilled:
+                    self._flow.spilled(hop)
+                    continue
+            if hop.open:
                 frames.append((hop.connection, frame))  # type: ignore[arg-type]
         if frames:
             self._work.commands.append(Deliver(publication, frames))

@@ -65,6 +65,7 @@ class Node:
         self.patience = Patience(
             work, self.pausing, config.session_outbox_max, config.session_outbox_bytes_max
         )
+        self._waited = self.patience.waited  # at hand for the hot paths
         self.flow = Flow(
             work,
             self.links,
@@ -265,7 +266,8 @@ class Node:
         peer = self.peers.on.get(connection)
         if not isinstance(peer, Session) or self.work.journal is not None:
             return False
-        if peer.congested or peer in self.patience.waited:
+        waited = self._waited
+        if peer.congested or (waited and peer in waited):
             return False
         data = peer.channel.data
         if ack.control > peer.channel.control.acked or ack.data > data.sent:

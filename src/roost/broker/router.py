@@ -168,7 +168,7 @@ class Flooding:
                     hop.matched += entry.ids
                 continue
             hop.visit = visit
-            if not isinstance(hop, Link):
+            if type(hop) is not Link:
                 hop.matched = entry.ids
                 local.append(hop)
             elif hop is not source:
