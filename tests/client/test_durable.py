@@ -101,6 +101,24 @@ async def test_exactly_what_was_not_acknowledged_comes_again(url: str) -> None:
 
 
 @in_loop
+async def test_that_nobody_reads_is_said_where_it_keeps_an_answer_waiting() -> None:
+    """All that has waited comes ahead of it, and there is no room for so much."""
+    async with serving() as server:
+        async with connect(url_of(server)) as client, client.subscribe("n >= 0", durable="d"):
+            pass
+        async with connect(url_of(server)) as client:
+            await client.publish_many([{"n": n} for n in range(500)])
+            await client.flush()
+            subscription = client.subscribe("n >= 0", durable="d", buffer_max=100)
+            said = "stands behind 100 events for the durable subscription 'd' that nobody has read"
+            with pytest.raises(NotInTime, match=said):
+                await subscription.ready(0.5)
+            assert numbers(await take(subscription, 500)) == list(range(500))
+            await subscription.ready()
+            await subscription.forget()
+
+
+@in_loop
 async def test_it_is_ready_though_a_neighbour_is_away() -> None:
     """What is told that one waits; who wants to know of it asks for it."""
     async with serving(config(neighbours={"B9": "127.0.0.1:1"})) as server:

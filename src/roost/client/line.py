@@ -434,13 +434,20 @@ class Line:
         await self.until(
             lambda: asked.done() or inbox.failure is not None,
             timeout_s,
-            lambda: f"{inbox.title} is not in place",
+            lambda: f"{inbox.title} is not in place{self._why_unheard()}",
         )
         if inbox.failure is not None:
             raise inbox.failure()
         missing = asked.result()
         if everywhere and missing:
             raise NotEverywhere(inbox.title, missing)
+
+    def _why_unheard(self) -> str:
+        """Of an answer that has not come: it stands behind events that there is no room for."""
+        for inbox in self.intake.full:
+            unread = f"{len(inbox):,} events for {inbox.title} that nobody has read"
+            return f" (or it is, and the answer stands behind {unread})"
+        return ""
 
     # --- reading, or not ----------------------------------------------------------------------------
 
