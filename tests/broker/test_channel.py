@@ -343,7 +343,7 @@ def test_a_channel_that_begins_anew_keeps_one_kind(
     acked = min(acked, len(said) - lane.spilled)
     lane.acknowledged(acked)
     spilled = lane.spilled
-    lane.winnow(arrived, Redirect, void)
+    lane.winnow(arrived, (Redirect,), void)
     end.commit()
     numbers = {frame.sequence: frame.message for frame in lane.outbox}
     assert list(numbers) == list(range(acked + 1, lane.sent - lane.spilled + 1))

@@ -20,6 +20,7 @@ from roost.broker.messages import (
     Advertise,
     Attach,
     AttachRefused,
+    Delivery,
     Frame,
     Inquiry,
     LinkHello,
@@ -586,3 +587,21 @@ def test_that_nobody_answers_is_news_only_where_a_neighbour_is_away() -> None:
     federation.settle()
     for name in ("B2", "B9"):
         assert federation.brokers["B1"].handle(ev.LinkRefused(name, "nobody answers"), 0.0) == []
+
+
+def test_deliveries_for_a_neighbour_that_has_lost_its_memory_are_events_as_well() -> None:
+    """Of stations that look after clients together: found by `partition`, seed 618, which lost eight."""
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=False), 0.0)
+    machine.handle(ev.ConnectionAccepted(7), 0.0)
+    machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
+    machine.handle(ev.ConnectionClosed(7, "cut"), 0.0)
+    link = machine.links["B2"]
+    event = Publication("P", 1, Event({"a": 1}))
+    for message in (event, Delivery(event, ("s",))):
+        machine.node.flow.tell(link, message, 1)
+    machine.handle(ev.ConnectionAccepted(8), 0.0)
+    anew = replace(hello("B2", known="B1~1"), incarnation="B2~2")
+    machine.handle(ev.Received(8, (anew,)), 0.0)
+    waiting = [frame.message for frame in link.channel.data.outbox]
+    assert waiting[:2] == [event, Delivery(event, ("s",))]

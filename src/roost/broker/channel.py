@@ -14,7 +14,7 @@ saying how far they have received, and goes on with what is missing. Three rules
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -138,8 +138,8 @@ class Lane:
         if self._kept is not None:
             self._kept.replace(frame.sequence, message, frame.hops)
 
-    def winnow(self, arrived: int, kept: type[Message], void: Message) -> None:
-        """Of what waits keep one kind of message only; all runs are of that kind.
+    def winnow(self, arrived: int, kept: Container[type], void: Message) -> None:
+        """Of what waits keep these kinds of messages only; all runs are of one of them.
 
         Others at the end, which can't have arrived, are taken back. (A link that begins anew again and again
         would heap them up.) Before that, or where some is in the store only, numbers have to stay: something
@@ -147,14 +147,14 @@ class Lane:
         """
         outbox, last = self._outbox, self.sent
         while outbox and not self.spilled and self.sent > max(arrived, self.acked):
-            if type(outbox[-1]) is Run or type(outbox[-1].message) is kept:
+            if type(outbox[-1]) is Run or type(outbox[-1].message) in kept:
                 break
             outbox.pop()
             self.sent -= 1
         if self._kept is not None and self.sent < last:
             self._kept.take_back(self.sent + 1, last)
         for place, each in enumerate(outbox):
-            if type(each) is Frame and type(each.message) is not kept and each.message != void:
+            if type(each) is Frame and type(each.message) not in kept and each.message != void:
                 outbox[place] = Frame(each.priority, each.sequence, void, each.hops)
                 if self._kept is not None:
                     self._kept.replace(each.sequence, void, each.hops)

@@ -38,6 +38,7 @@ from roost.broker.messages import (
     ASKS_BACK,
     PROTOCOL_VERSION_MIN,
     AttachRefused,
+    Delivery,
     Frame,
     LinkHello,
     Note,
@@ -57,6 +58,8 @@ STANDBY_REDIAL_S = 0.5
 PAST_LIVES_MAX = 16
 # Said in place of what has lost its meaning: a note for a module that there is not.
 VOID = Note("", b"", "the link has begun anew", behind=True)
+# What is no event speaks of what was told before. Stations that look after clients together send deliveries.
+EVENTS = (Publication, Delivery)
 TIMER = "dial"
 # Reasons to hang up.
 OVER = "no longer neighbours"
@@ -460,17 +463,17 @@ class Links:
         link.number_base = link.number
         link.channel.begin_control()
         data = link.channel.data
-        undelivered = any(type(f.message) is Publication for f in data.outbox) or data.spilled > 0
+        undelivered = any(type(f.message) in EVENTS for f in data.outbox) or data.spilled > 0
         again: list[Frame] = []
         if min(hello.version, link.speaks) < ASKS_BACK:
             # It numbers from 1 on, and expects the same.
-            again = [frame for frame in data.outbox if type(frame.message) is Publication]
+            again = [frame for frame in data.outbox if type(frame.message) in EVENTS]
             link.channel.begin_data()
             link.channel.data.memory_max = data.memory_max
         else:
             data.begin_again(max(hello.data_acked, had))
             # All but events speaks of what was told before.
-            data.winnow(hello.data_received, Publication, VOID)
+            data.winnow(hello.data_received, EVENTS, VOID)
         link.before = Marks()
         link.begin_tables(config.covering, config.advertisement_covering)
         link.peer_incarnation = hello.incarnation

@@ -41,9 +41,7 @@ from roost.broker.hops import Entry, Link, Session
 from roost.broker.messages import (
     HANDED_OVER,
     Delivery,
-    Frame,
     HandOver,
-    Message,
     Publication,
     Settle,
     Settled,
@@ -146,7 +144,6 @@ class Dispatcher(Station):
         self.departures = Departures(
             self.holding, self._others, self.links, self._say, self.keep, self._handed_over
         )
-        self._kept_back: dict[int, Message] = {}  # between `clear` and `begin`
         self.asking = Asking(
             me,
             self.holding,
@@ -243,21 +240,6 @@ class Dispatcher(Station):
             self._go_on_reading()
         else:
             self.asking.add(given_up)
-
-    def clear(self, link: Link, cause: str) -> None:
-        # Of all that waits for a neighbour only publications would stay, and what goes to dispatchers are
-        # deliveries: they are put back where they were.
-        outbox = link.channel.data.outbox
-        self._kept_back = {f.sequence: f.message for f in outbox if type(f.message) is Delivery}
-        super().clear(link, cause)
-
-    def begin(self, link: Link, cause: str, *, undelivered: bool, again: list[Frame]) -> None:
-        data = link.channel.data
-        for place, frame in enumerate(data.outbox):
-            if frame.sequence in self._kept_back:
-                data.replace(place, self._kept_back[frame.sequence])
-        self._kept_back = {}
-        super().begin(link, cause, undelivered=undelivered, again=again)
 
     def told(self, link: Link, body: bytes) -> None:
         note = notes.decode(body)
