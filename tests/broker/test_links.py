@@ -48,6 +48,16 @@ def hello(name: str, *, version: int = PROTOCOL_VERSION, known: str = "") -> Lin
     return LinkHello(version, name, f"{name}~1", known, 0, 0)
 
 
+def broker_whose_link_was_cut() -> Broker:
+    """B2 has greeted, on connection 7, and is away."""
+    machine = broker()
+    machine.handle(ev.LinkAdded("B2", dial=False), 0.0)
+    machine.handle(ev.ConnectionAccepted(7), 0.0)
+    machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
+    machine.handle(ev.ConnectionClosed(7, "cut"), 0.0)
+    return machine
+
+
 def our_hello() -> LinkHello:
     """What B1 says at first: nothing is known, and its life has begun."""
     return replace(hello("B1"), life="B1~1", address="B1")
@@ -349,11 +359,7 @@ def test_on_a_newer_connection_nobody_speaks_before_the_greetings() -> None:
 
 
 def test_messages_for_a_closed_connection_are_not_heard() -> None:
-    machine = broker()
-    machine.handle(ev.LinkAdded("B2", dial=False), 0.0)
-    machine.handle(ev.ConnectionAccepted(7), 0.0)
-    machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
-    machine.handle(ev.ConnectionClosed(7, "cut"), 0.0)
+    machine = broker_whose_link_was_cut()
     frame = Frame(CONTROL, 1, Unsubscribe("x", "y"))
     assert machine.handle(ev.Received(7, (frame,)), 0.0) == []
     assert machine.links["B2"].channel.control.received == 0
@@ -591,11 +597,7 @@ def test_that_nobody_answers_is_news_only_where_a_neighbour_is_away() -> None:
 
 def test_deliveries_for_a_neighbour_that_has_lost_its_memory_are_events_as_well() -> None:
     """Of stations that look after clients together: found by `partition`, seed 618, which lost eight."""
-    machine = broker()
-    machine.handle(ev.LinkAdded("B2", dial=False), 0.0)
-    machine.handle(ev.ConnectionAccepted(7), 0.0)
-    machine.handle(ev.Received(7, (hello("B2"),)), 0.0)
-    machine.handle(ev.ConnectionClosed(7, "cut"), 0.0)
+    machine = broker_whose_link_was_cut()
     link = machine.links["B2"]
     event = Publication("P", 1, Event({"a": 1}))
     for message in (event, Delivery(event, ("s",))):

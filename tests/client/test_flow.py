@@ -15,7 +15,7 @@ from roost.client import Client, EventsDropped, Overrun, Stalled, Subscription, 
 from roost.client import inbox as inboxes
 from roost.client import line as lines
 from roost.client.inbox import Inbox
-from roost.client.line import Line
+from roost.client.line import Line, Lookup
 from roost.runtime.server import BrokerServer
 from roost.wire import encode
 from tests.client.support import (
@@ -37,15 +37,20 @@ def choke(server: BrokerServer, choked: bool) -> None:
         connection.read_or_not()
 
 
+async def of_choked(server: BrokerServer, client: Client) -> Lookup:
+    """The machine of a client that has published, to a broker that reads nothing from now on."""
+    await client.publish({"n": 0})
+    await client.flush()
+    assert client._line is not None
+    choke(server, True)
+    return client._line.machine
+
+
 @in_loop
 async def test_a_publisher_of_columns_waits_for_acknowledgements() -> None:
     """It publishes half of what may be on its way at a time."""
     async with serving() as server, connect(url_of(server), pending_max=100) as client:
-        await client.publish({"n": 0})
-        await client.flush()
-        assert client._line is not None
-        machine = client._line.machine
-        choke(server, True)
+        machine = await of_choked(server, client)
         table = pyarrow.table({"n": list(range(1, 1_001))})
         publishing = asyncio.create_task(client.publish_many(table))
         await until(lambda: machine.pending >= 100)
@@ -74,11 +79,7 @@ async def test_many_go_out_though_hardly_any_may_be_on_their_way(pending_max: in
 @in_loop
 async def test_a_publisher_waits_for_acknowledgements() -> None:
     async with serving() as server, connect(url_of(server), pending_max=100) as client:
-        await client.publish({"n": 0})
-        await client.flush()
-        assert client._line is not None
-        machine = client._line.machine
-        choke(server, True)
+        machine = await of_choked(server, client)
 
         async def publish() -> None:
             for n in range(1, 1_000):
@@ -99,11 +100,7 @@ async def test_a_publisher_waits_for_acknowledgements() -> None:
 @in_loop
 async def test_large_events_are_bounded_by_their_bytes() -> None:
     async with serving() as server, connect(url_of(server), pending_bytes_max=4_000_000) as client:
-        await client.publish({"n": 0})
-        await client.flush()
-        assert client._line is not None
-        machine = client._line.machine
-        choke(server, True)
+        machine = await of_choked(server, client)
 
         async def publish() -> None:
             for n in range(100):
@@ -126,11 +123,7 @@ async def test_many_events_wait_for_their_bytes_as_well(as_columns: bool) -> Non
         {"n": n, **{f"a{i}": "x" * 1_000 for i in range(20)}} for n in range(3_000)
     ]
     async with serving() as server, connect(url_of(server), pending_bytes_max=400_000) as client:
-        await client.publish({"n": 0})
-        await client.flush()
-        assert client._line is not None
-        machine = client._line.machine
-        choke(server, True)
+        machine = await of_choked(server, client)
         events = pyarrow.Table.from_pylist(rows) if as_columns else rows
         publishing = asyncio.create_task(client.publish_many(events))
         done, _ = await asyncio.wait((publishing,), timeout=0.5)
@@ -146,11 +139,7 @@ async def test_many_events_wait_for_their_bytes_as_well(as_columns: bool) -> Non
 @in_loop
 async def test_a_publisher_goes_on_when_half_of_its_bytes_are_acknowledged() -> None:
     async with serving() as server, connect(url_of(server), pending_bytes_max=700_000) as client:
-        await client.publish({"n": 0})
-        await client.flush()
-        assert client._line is not None
-        machine = client._line.machine
-        choke(server, True)
+        machine = await of_choked(server, client)
 
         async def publish() -> None:
             for n in range(1, 5):

@@ -378,7 +378,7 @@ def test_no_frame_may_be_longer_than_its_length_can_say() -> None:
 
 
 def test_how_large_a_payload_may_be_if_nobody_says_otherwise() -> None:
-    """Half a megabyte: docs/OPERATING.md."""
+    """Half a megabyte."""
     for size in (1 << 19, (1 << 19) + 1):
         frame = encode(Frame(DATA, 1, Publication("P", 1, Event({}), bytes(size))))
         with pytest.raises(WireError) if size > 1 << 19 else nullcontext():

@@ -286,15 +286,14 @@ class BrokerServer:
         await self.tasks.end()
         self.shell.stop()
         for connection in list(self._open.values()):
-            if connection.transport.get_write_buffer_size():
-                connection.transport.abort()  # it had its time, and to close would wait for it
-            else:
-                connection.transport.close()
+            connection.transport.close()
         await asyncio.sleep(0)
         try:
             if self._store is not None:
                 await asyncio.get_running_loop().run_in_executor(None, self._store.close)
         finally:
+            for connection in list(self._open.values()):
+                connection.transport.abort()  # it has had its time to read
             self.recorder.end()
             self._refusal_log.close()
             self.watch.stopped()
